@@ -1,0 +1,1 @@
+"""VoteStream: learn new classes from a stream, without forgetting the old ones."""

@@ -1,0 +1,255 @@
+"""The contract every learner keeps, and what they share: input checks, labels, tasks, saving."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from votestream import persistence
+from votestream._version import __version__
+from votestream.learners.tasks import TaskLedger
+from votestream.validation import as_device, as_features, as_label_array, as_labels, as_task
+
+_REGISTRY: dict[str, type[Learner]] = {}
+L = TypeVar("L", bound="type[Learner]")
+
+
+def register(name: str) -> Callable[[L], L]:
+    """Class decorator: makes a learner known by name to `create`, `load` and the contract tests."""
+
+    def enter(cls: L) -> L:
+        cls.name = name
+        _REGISTRY[name] = cls
+        return cls
+
+    return enter
+
+
+def list_learners(pattern: str = "*") -> list[str]:
+    """Names of the learners that `create` knows.
+
+    >>> import votestream as vs
+    >>> vs.list_learners("candidates*")
+    ['candidates_voting']
+    """
+    return sorted(fnmatch.filter(_REGISTRY, pattern))
+
+
+def create(name: str, **params: Any) -> Learner:
+    """A learner by name.
+
+    >>> import votestream as vs
+    >>> vs.create("candidates_voting", budget=500)
+    CandidatesVoting(budget=500)
+    """
+    if name not in _REGISTRY:
+        raise ValueError(f"no learner is called {name!r}; there are {', '.join(list_learners())}")
+    return _REGISTRY[name](**params)
+
+
+def load(path: str | os.PathLike[str], device: str | None = None) -> Learner:
+    """A saved model, exactly as it was; `device` moves it elsewhere.
+
+    >>> import tempfile, votestream as vs
+    >>> model = vs.CandidatesVoting().partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/m.safetensors")
+    ...     vs.load(f"{folder}/m.safetensors").predict([[0.0, 1.0]])
+    array(['a'], dtype='<U1')
+    """
+    header, arrays = persistence.read(path)
+    name = header.get("learner")
+    if name not in _REGISTRY:
+        raise persistence.ModelFileError(f"{path} holds a learner called {name!r}, which this version lacks")
+    try:
+        model = _REGISTRY[name](**header["params"])
+        if device is not None:
+            model.set_params(device=device)
+        model._restore(header, arrays)
+    except (KeyError, TypeError, IndexError) as problem:
+        raise persistence.ModelFileError(
+            f"{path} does not fit this version's {name!r} ({type(problem).__name__}: {problem})"
+        ) from None
+    return model
+
+
+class Learner(ClassifierMixin, BaseEstimator):
+    """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
+
+    A subclass stores its constructor's arguments and writes five methods: `_begin` (allocate, for the
+    first samples), `_learn` (rows of one task), `_decide` (class numbers), `_probabilities`, and
+    `_arrays` / `_set_arrays` (everything it would need to go on). Classes are numbers here, counted in
+    order of first appearance; the labels users give stay in this file.
+    """
+
+    name = ""
+    # Constructor arguments that every learner has.
+    seed: int
+    device: str
+    batch_size: int
+    young: int
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None) -> Learner:
+        """Learn the rows in their order, in mini-batches of `batch_size`.
+
+        X: features (n, D), a NumPy array or a torch tensor. y: n labels, strings or integers; unseen
+        ones become new classes. task: the task that new classes belong to; left out, it is found.
+        """
+        fitted = self._is_fitted()
+        rows = self._check_X(X, self.n_features_in_ if fitted else None)
+        labels = as_labels(y, len(rows))
+        told = None if task is None else as_task(task)
+        if not fitted:
+            self._check_params()
+            self._begin(rows[: self.batch_size])
+            self._index: dict[str | int, int] = {}
+            self._tasks = TaskLedger(self.young)
+            self.n_features_in_ = rows.shape[1]
+        if told is not None:
+            self._tasks.tell(told)
+        index = self._index
+        classes = [index.setdefault(label, len(index)) for label in labels]
+        numbers = np.array(classes)
+        for start, end in self._tasks.cut(classes, told=told is not None):
+            self._learn(rows[start:end], numbers[start:end])
+        return self
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The label of each row, (n,)."""
+        return self.classes_[self._decide(self._query(X))]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each class, (n, C); rows sum to 1, columns stand as in `classes_`."""
+        return self._probabilities(self._query(X))
+
+    def _query(self, X: ArrayLike) -> NDArray[Any]:
+        self._check_fitted()
+        return self._check_X(X, self.n_features_in_)
+
+    # ---- what was learned -----------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Every label met, in order of first appearance."""
+        self._check_fitted()
+        if len(self._index) != len(getattr(self, "_classes", ())):
+            self._classes = as_label_array(list(self._index))
+        return self._classes
+
+    @property
+    def task_of_class_(self) -> NDArray[np.int64]:
+        """The task of each class, counted from 0, as `classes_`."""
+        self._check_fitted()
+        return np.array(self._tasks.task_of_class, np.int64)
+
+    @property
+    def tasks_(self) -> list[str | int | None]:
+        """The name of each task; None where it was found by itself."""
+        self._check_fitted()
+        return list(self._tasks.names)
+
+    def memory_bytes(self) -> int:
+        """Everything kept between calls, in bytes: arrays and random state, caches too."""
+        return _held_bytes(vars(self), set())
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safetensors file, whole or not at all; `votestream.load` reads it."""
+        self._check_fitted()
+        header = {
+            "learner": self.name,
+            "version": __version__,
+            "params": self.get_params(deep=False),
+            "n_features": self.n_features_in_,
+            "classes": list(self._index),
+            "tasks": self._tasks.state(),
+        }
+        persistence.write(path, header, self._arrays())
+
+    def _restore(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._check_params()
+        self.n_features_in_ = header["n_features"]
+        self._index = {label: number for number, label in enumerate(header["classes"])}
+        self._tasks = TaskLedger(self.young)
+        self._tasks.restore(header["tasks"])
+        self._set_arrays(arrays)
+
+    # ---- for subclasses -------------------------------------------------------------------------
+
+    def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[Any]:
+        return as_features(X, width)
+
+    def _check_params(self) -> None:
+        """Complain about constructor arguments; called once, before anything is learned or loaded."""
+        as_device(self.device)
+
+    def _begin(self, X: NDArray[Any]) -> None:
+        raise NotImplementedError
+
+    def _learn(self, X: NDArray[Any], classes: NDArray[np.int64]) -> None:
+        raise NotImplementedError
+
+    def _decide(self, X: NDArray[Any]) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+    def _probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        raise NotImplementedError
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        raise NotImplementedError
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._is_fitted()
+
+    def _check_fitted(self) -> None:
+        if not self._is_fitted():
+            raise NotFittedError(
+                f"this {type(self).__name__} has learned nothing yet; call partial_fit first"
+            )
+
+
+def _held_bytes(value: Any, seen: set[int]) -> int:
+    """Bytes of the arrays, tensors and random states reachable from `value`, each memory once."""
+    if isinstance(value, np.ndarray):
+        while isinstance(value.base, np.ndarray):
+            value = value.base
+        address, size = value.ctypes.data, value.nbytes
+    elif isinstance(value, torch.Tensor):
+        storage = value.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+    elif isinstance(value, torch.Generator):
+        address, size = id(value), value.get_state().numel()
+    elif isinstance(value, dict):
+        return sum(_held_bytes(part, seen) for part in value.values())
+    elif isinstance(value, (list, tuple)):
+        return sum(_held_bytes(part, seen) for part in value)
+    elif type(value).__module__.startswith("votestream."):
+        if id(value) in seen:
+            return 0
+        seen.add(id(value))
+        return _held_bytes(vars(value), seen)
+    else:
+        return 0
+    if address in seen:
+        return 0
+    seen.add(address)
+    return size

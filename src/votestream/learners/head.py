@@ -1,0 +1,87 @@
+"""The growing single-head classifier: one linear layer, a row a class, of which only a block learns."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.place import Array, Place, library_of
+
+
+class GrowingHead:
+    """Logits for every class so far; softmax cross-entropy by plain SGD on the rows from `start` up.
+
+    The gradient is written out: rows below `start` are not in it, so nothing can leak into them.
+
+    >>> import torch
+    >>> head = GrowingHead(2, bias=False, init="zeros", place=Place("cpu"))
+    >>> head.grow(2, torch.Generator())
+    >>> head.step(np.eye(2, dtype=np.float32), np.array([0, 1]), start=1, lr=1.0)
+    >>> head.rows.tolist()
+    [[0.0, 0.0], [-0.25, 0.25]]
+    """
+
+    def __init__(self, width: int, bias: bool, init: str, place: Place) -> None:
+        self.width = width
+        self.n_classes = 0
+        self._bias = bias
+        self._init = init
+        self._place = place
+        self._rows = place.put(np.zeros((8, width + bias), np.float32))  # the bias is one more column
+        self._numbers = place.put(np.arange(8))
+
+    def grow(self, n_classes: int, generator: torch.Generator) -> None:
+        """Rows for new classes, drawn as a linear layer's by default: uniform in ±1/sqrt(D)."""
+        new, columns = n_classes - self.n_classes, self.width + self._bias
+        rows = np.zeros((new, columns), np.float32)
+        if self._init == "uniform":
+            rows = (2 * torch.rand(new, columns, generator=generator).numpy() - 1) * np.float32(
+                self.width**-0.5
+            )
+        self._append(rows)
+
+    def _append(self, rows: NDArray[np.float32]) -> None:
+        n_classes = self.n_classes + len(rows)
+        if n_classes > len(self._rows):
+            longer = np.zeros((max(n_classes, 2 * len(self._rows)), self._rows.shape[1]), np.float32)
+            longer[: self.n_classes] = self.rows
+            self._rows = self._place.put(longer)
+            self._numbers = self._place.put(np.arange(len(longer)))
+        self._rows[self.n_classes : n_classes] = self._place.put(rows)
+        self.n_classes = n_classes
+
+    def step(self, X: NDArray[np.float32], classes: NDArray[np.int64], start: int, lr: float) -> None:
+        """One SGD step on the mean cross-entropy of the rows, over all classes so far."""
+        put, end = self._place.put, self.n_classes
+        share = lr / len(X)
+        batch = self._input(put(X))
+        xp = library_of(batch)
+        error = batch @ self._rows[:end].T
+        error -= xp.amax(error, axis=1, keepdims=True)
+        xp.exp(error, out=error)
+        error *= share / xp.sum(error, axis=1, keepdims=True)  # the softmax, times lr / n
+        block = error[:, start:]
+        block -= share * (put(classes)[:, None] == self._numbers[start:end])
+        self._rows[start:end] -= block.T @ batch
+
+    def logits(self, X: Array) -> Array:
+        return self._input(X) @ self._rows[: self.n_classes].T
+
+    def norms(self) -> Array:
+        weights = self._rows[: self.n_classes, : self.width]
+        return library_of(weights).sqrt((weights * weights).sum(1))
+
+    def _input(self, X: Array) -> Array:
+        if not self._bias:
+            return X
+        ones = self._place.put(np.ones((len(X), 1), np.float32))
+        return library_of(X).concatenate((X, ones), 1)
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """All that was learned, (C, D), or (C, D + 1) with the bias; on the host."""
+        return self._place.get(self._rows[: self.n_classes])
+
+    def restore(self, rows: NDArray[np.float32]) -> None:
+        self._append(rows)

@@ -1,0 +1,20 @@
+"""Exemplars: the store, the rules that decide what is kept, and the rules that pick what is replayed."""
+
+from votestream.memory.feature_memory import FeatureMemory
+from votestream.memory.keep import KEEP_RULES, Balanced, FirstIn, KeepRule, MeanDistance, Reservoir
+from votestream.memory.pick import uniform
+from votestream.memory.statistics import ClassStatistics
+from votestream.memory.store import ExemplarStore
+
+__all__ = [
+    "KEEP_RULES",
+    "Balanced",
+    "ClassStatistics",
+    "ExemplarStore",
+    "FeatureMemory",
+    "FirstIn",
+    "KeepRule",
+    "MeanDistance",
+    "Reservoir",
+    "uniform",
+]

@@ -1,0 +1,60 @@
+"""A memory of features: statistics of every class and a few exemplars, under one budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.memory.keep import KEEP_RULES
+from votestream.memory.quota import Quota
+from votestream.memory.statistics import ClassStatistics
+from votestream.memory.store import ExemplarStore
+
+
+class FeatureMemory:
+    """Running class statistics and an exemplar store that a keep rule fills, fed in stream order.
+
+    What is kept does not depend on how the stream was cut into batches.
+
+    >>> memory = FeatureMemory(width=1, budget=4, keep="mean_distance", seed=0)
+    >>> memory.observe(np.array([[0.0], [9.0], [4.0], [5.0]], np.float32), np.array([0, 0, 1, 0]))
+    >>> memory.store.items.tolist(), memory.store.labels.tolist()
+    ([[5.0], [9.0], [4.0]], [0, 0, 1])
+    """
+
+    def __init__(self, width: int, budget: int, keep: str, seed: int, expected_classes: int = 1) -> None:
+        self._generator = torch.Generator().manual_seed(seed)  # for rules that draw
+        self.statistics = ClassStatistics(width)
+        self.store = ExemplarStore(budget, (width,))
+        self.keep = KEEP_RULES[keep](Quota(budget, expected_classes), self.statistics, self._generator)
+
+    def observe(self, X: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
+        """Take in the rows. Class numbers count up in order of first appearance."""
+        start, n = 0, len(X)
+        while start < n:
+            end, known = n, self.statistics.n_classes
+            if max(labels[start:].tolist()) >= known:
+                # A new class shrinks the quota of the others before its first sample comes in, so the
+                # rows are cut where one appears.
+                if labels[start] == known:
+                    known += 1
+                    self.keep.grow(self.store, known)
+                new = (labels[start:] >= known).nonzero()[0]
+                end = start + int(new[0]) if len(new) else n
+            rows, classes = X[start:end], labels[start:end]
+            self.keep.offer(self.store, rows, classes, self.statistics.add(rows, classes))
+            start = end
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        parts = {"statistics": self.statistics, "store": self.store, "keep": self.keep}
+        state = {f"{part}.{name}": a for part, owner in parts.items() for name, a in owner.state().items()}
+        return {"random": self._generator.get_state().numpy(), **state}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._generator.set_state(torch.from_numpy(state["random"]))
+        for part, owner in (("statistics", self.statistics), ("store", self.store), ("keep", self.keep)):
+            prefix = f"{part}."
+            owner.restore({k.removeprefix(prefix): a for k, a in state.items() if k.startswith(prefix)})

@@ -1,0 +1,178 @@
+"""Keep rules: which samples of the stream stay as exemplars.
+
+A rule is told of every new class (`grow`) and is offered every sample, in stream order (`offer`); it
+writes to the store it is given and never lets it pass its budget. `KEEP_RULES` names them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.memory.mean_distance import MeanDistance
+from votestream.memory.quota import Quota
+from votestream.memory.statistics import ClassStatistics
+from votestream.memory.store import ExemplarStore
+
+
+class KeepRule(Protocol):
+    """What the learners ask of a keep rule."""
+
+    class_by_class: bool  # a sample changes its own class's exemplars only
+
+    def grow(self, store: ExemplarStore, n_classes: int) -> None:
+        """From now on there are this many classes."""
+
+    def offer(
+        self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> None:
+        """Keep what is worth keeping of these samples; `means` are their class means just after each."""
+
+    def state(self) -> dict[str, NDArray[Any]]: ...
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+
+
+class Reservoir:
+    """Every sample of the stream is kept with the same probability, whatever its class (Vitter's R).
+
+    >>> import numpy as np, torch
+    >>> store, labels = ExemplarStore(2, (1,)), np.zeros(100, int)
+    >>> Reservoir(torch.Generator().manual_seed(0)).offer(store, np.arange(100.0)[:, None], labels)
+    >>> len(store)
+    2
+    """
+
+    class_by_class = False
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+        self._seen = 0
+
+    def grow(self, store: ExemplarStore, n_classes: int) -> None:
+        """New classes need no room made: the draw makes it."""
+
+    def offer(
+        self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None
+    ) -> None:
+        draws = torch.rand(len(items), generator=self._generator, dtype=torch.float64).tolist()
+        for item, label, draw in zip(items, labels.tolist(), draws, strict=True):
+            self._seen += 1  # counted inside the batch, sample by sample
+            slot = int(draw * self._seen)
+            if not store.full:
+                store.add(item, label)
+            elif slot < store.budget:
+                store.replace(slot, item, label)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"seen": np.array(self._seen)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._seen = int(state["seen"])
+
+
+class Balanced:
+    """GDumb's greedy sampler: a class below its fair share pushes out a random exemplar of the largest.
+
+    >>> import numpy as np, torch
+    >>> store = ExemplarStore(4, (1,))
+    >>> labels = np.array([0, 0, 0, 0, 0, 1, 1, 1])
+    >>> Balanced(torch.Generator().manual_seed(0)).offer(store, np.arange(8.0)[:, None], labels)
+    >>> np.bincount(store.labels).tolist()
+    [2, 2]
+    """
+
+    class_by_class = False
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+        self._counts: list[int] = []  # exemplars held, class by class
+
+    def grow(self, store: ExemplarStore, n_classes: int) -> None:
+        """Room is made as samples come, one by one."""
+
+    def offer(
+        self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None
+    ) -> None:
+        counts = self._counts
+        for item, label in zip(items, labels.tolist(), strict=True):
+            counts.extend([0] * (label + 1 - len(counts)))
+            if counts[label] >= store.budget / len(counts):
+                continue
+            if not store.full:
+                store.add(item, label)
+            else:
+                largest = counts.index(max(counts))
+                slots = store.members(largest)
+                drawn = int(torch.randint(len(slots), (), generator=self._generator))
+                store.replace(int(slots[drawn]), item, label)
+                counts[largest] -= 1
+            counts[label] += 1
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"counts": np.array(self._counts, np.int64)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._counts = state["counts"].tolist()
+
+
+class FirstIn:
+    """The first samples of each class stay, up to its quota; when the quota shrinks, the latest go.
+
+    >>> import numpy as np
+    >>> store, rule = ExemplarStore(2, (1,)), FirstIn(Quota(2))
+    >>> rule.grow(store, 1)
+    >>> rule.offer(store, np.array([[1.0], [2.0], [3.0]]), np.zeros(3, int))
+    >>> rule.grow(store, 2)
+    >>> store.items.tolist()
+    [[1.0]]
+    """
+
+    class_by_class = True
+
+    def __init__(self, quota: Quota) -> None:
+        self._quota = quota
+
+    def grow(self, store: ExemplarStore, n_classes: int) -> None:
+        self._quota.grow(n_classes)
+        store.remove(self._quota.excess(store.labels, store.arrivals))
+
+    def offer(
+        self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None
+    ) -> None:
+        for item, label in zip(items, labels.tolist(), strict=True):
+            if not store.full and len(store.members(label)) < self._quota.per_class:
+                store.add(item, label)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"classes": np.array(self._quota.n_classes)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._quota.grow(int(state["classes"]))
+
+
+def _mean_distance(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
+    return MeanDistance(quota, statistics)
+
+
+def _first_in(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
+    return FirstIn(quota)
+
+
+def _reservoir(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
+    return Reservoir(generator)
+
+
+def _balanced(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
+    return Balanced(generator)
+
+
+KEEP_RULES = {
+    "mean_distance": _mean_distance,
+    "reservoir": _reservoir,
+    "balanced": _balanced,
+    "first_in": _first_in,
+}

@@ -1,0 +1,158 @@
+"""The paper's online sampler (Algorithm 1): keep the exemplars nearest to the running class mean."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.memory.quota import Quota
+from votestream.memory.statistics import ClassStatistics, extended
+from votestream.memory.store import ExemplarStore
+
+DOUBT = 1e-5  # squared distances in float32 that differ by less than this share are measured in float64
+
+
+class MeanDistance:
+    """Among a class's exemplars and the new sample, the one farthest from the updated mean goes.
+
+    Algorithm 1 as printed measures every exemplar again for every sample, since the mean has moved. Here
+    the farthest distance found last (`radius`, to the mean of that moment, `reference`) is kept. The mean
+    has since drifted by some length; by the triangle inequality no exemplar is farther now than radius +
+    drift, so a sample beyond that is refused at once. Nearly all are. The others go through the printed
+    loop. The outcome is that of Algorithm 1, sample by sample, however the stream is cut into batches.
+
+    >>> statistics, store = ClassStatistics(1), ExemplarStore(2, (1,))
+    >>> rule = MeanDistance(Quota(2), statistics)
+    >>> X, labels = np.array([[0.0], [9.0], [4.0]], np.float32), np.zeros(3, int)
+    >>> rule.grow(store, 1)
+    >>> rule.offer(store, X, labels, statistics.add(X, labels))
+    >>> store.items.tolist()
+    [[0.0], [4.0]]
+    """
+
+    class_by_class = True
+
+    def __init__(self, quota: Quota, statistics: ClassStatistics) -> None:
+        self._quota = quota
+        self._statistics = statistics
+        self._reference = np.zeros((8, statistics.width))
+        self._radius = np.full(8, np.inf)  # infinite while the class is below its quota
+        self._held: list[int] = []  # exemplars of each class
+        self._moved: set[int] = set()  # classes whose scores (distances to the mean) are out of date
+        self._slots: tuple[int, dict[int, NDArray[np.intp]]] = (-1, {})  # slots by class, for one layout
+
+    def grow(self, store: ExemplarStore, n_classes: int) -> None:
+        self._reserve(n_classes)
+        quota = self._quota.per_class
+        crowded = [label for label, held in enumerate(self._held) if held > quota]
+        if not crowded:
+            return
+        for label in self._moved.intersection(crowded):
+            slots = store.members(label)
+            store.score[slots] = _lengths(store.items[slots] - self._statistics.mean(label))
+            self._moved.discard(label)
+        store.remove(self._quota.excess(store.labels, store.score))
+        for label in crowded:
+            self._held[label] = quota
+
+    def _reserve(self, n_classes: int) -> None:
+        self._quota.grow(n_classes)
+        self._held.extend([0] * (n_classes - len(self._held)))
+        if n_classes > len(self._radius):
+            capacity = max(n_classes, 2 * len(self._radius))
+            self._reference = extended(self._reference, capacity)
+            self._radius = extended(self._radius, capacity, np.inf)
+
+    def offer(
+        self,
+        store: ExemplarStore,
+        items: NDArray[Any],
+        labels: NDArray[np.int64],
+        means: NDArray[np.float64],
+    ) -> None:
+        distances = _lengths(items - means)
+        bounds = _lengths(means - self._reference.take(labels, axis=0))
+        bounds += self._radius.take(labels)
+        near = (distances <= bounds * (1 + DOUBT)).tolist()
+        classes = labels.tolist()
+        self._moved.update(classes)
+        if True not in near:
+            return
+        quota = self._quota.per_class
+        contested: dict[int, list[int]] = {}  # a full class: its rows, from the first near one on
+        for row, label in enumerate(classes):
+            if near[row] or label in contested:
+                if self._held[label] == quota:
+                    contested.setdefault(label, []).append(row)
+                elif not store.full:
+                    store.add(items[row], label)
+                    self._held[label] += 1
+        for label, rows in contested.items():
+            chosen: Any = rows if len(rows) > 1 else slice(rows[0], rows[0] + 1)
+            self._contest(store, label, items[chosen], means[chosen], distances[chosen].tolist())
+
+    def _contest(
+        self,
+        store: ExemplarStore,
+        label: int,
+        items: NDArray[Any],
+        means: NDArray[np.float64],
+        distances: list[float],
+    ) -> None:
+        """Algorithm 1, lines 8 to 15, over successive samples of one class."""
+        slots = self._members(store, label)
+        squared = _squared(store.items.take(slots, axis=0), means)  # exemplar by sample
+        of_new = _squared(items, means) if len(items) > 1 else squared
+        limits = np.maximum.reduce(squared).tolist()
+        for turn, distance in enumerate(distances):
+            if distance * distance > limits[turn] * (1 + DOUBT):
+                continue
+            column = squared[:, turn]
+            farthest = column.argmax()
+            level = column[farthest] * (1 - DOUBT)
+            if distance * distance >= level or np.count_nonzero(column >= level) > 1:
+                # Too close for float32 to tell.
+                exact = _lengths(store.items.take(slots, axis=0) - means[turn])
+                farthest = exact.argmax()
+                if distance >= exact[farthest]:  # a tie drops the new one
+                    continue
+            store.replace(slots[farthest], items[turn], label)
+            squared[farthest, turn] = distance * distance
+            squared[farthest, turn + 1 :] = of_new[turn, turn + 1 :]
+            limits = np.maximum.reduce(squared).tolist()
+        self._reference[label] = means[-1]
+        self._radius[label] = math.sqrt(limits[-1]) * (1 + DOUBT)
+
+    def _members(self, store: ExemplarStore, label: int) -> NDArray[np.intp]:
+        if self._slots[0] != store.layout:
+            self._slots = store.layout, {}
+        known = self._slots[1]
+        if label not in known:
+            known[label] = store.members(label)
+        return known[label]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Only what cannot be found again: a restored rule measures anew, with the same outcome."""
+        return {"held": np.array(self._held, np.int64)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._reserve(len(state["held"]))
+        self._held = state["held"].tolist()
+        self._moved = set(range(len(self._held)))
+
+
+def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
+def _squared(rows: NDArray[np.float32], points: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Squared distances of the rows to points that lie close together, (rows, points), in float32."""
+    rows = rows - points[0].astype(np.float32)
+    squared = np.einsum("ij,ij->i", rows, rows)[:, None]
+    if len(points) == 1:
+        return squared
+    points = (points - points[0]).astype(np.float32)
+    return squared - 2 * (rows @ points.T) + np.einsum("ij,ij->i", points, points)

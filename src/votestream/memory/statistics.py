@@ -1,0 +1,99 @@
+"""Running statistics per class: count, mean and spread, exact whatever the batch size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ClassStatistics:
+    """Sum, count and sum of squares of each class's features, in float64.
+
+    Samples are added one after the other, so that how the stream was cut into batches leaves no trace,
+    not even in the last bit.
+
+    >>> statistics = ClassStatistics(width=1)
+    >>> statistics.add(np.array([[1.0], [5.0], [3.0]], np.float32), np.array([0, 1, 0])).tolist()
+    [[1.0], [5.0], [2.0]]
+    >>> statistics.counts.tolist(), statistics.means.tolist()
+    ([2, 1], [[2.0], [5.0]])
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.n_classes = 0
+        self._table = np.zeros((8, 2 * width + 1))  # a row a class: sum, count, sum of squares
+        self._spread = np.zeros((8, width), np.float32)
+        self._stale: set[int] = set()  # classes whose row of _spread is behind the table
+
+    def add(self, X: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Take in the rows; returns, for each, the mean of its class just after it (Eq. 1)."""
+        n, width = len(X), self.width
+        classes = labels.tolist()
+        self._reserve(max(classes) + 1)
+        rows = np.empty((n, 2 * width + 1))
+        rows[:, :width] = X
+        rows[:, width] = 1
+        np.square(rows[:, :width], out=rows[:, width + 1 :])
+        for row, label in zip(rows, classes, strict=True):
+            row += self._table[label]
+            self._table[label] = row
+        self._stale.update(classes)
+        return rows[:, :width] / rows[:, width : width + 1]
+
+    def _reserve(self, n_classes: int) -> None:
+        if n_classes > self.n_classes:
+            self.n_classes = n_classes
+            if n_classes > len(self._table):
+                capacity = max(n_classes, 2 * len(self._table))
+                self._table = extended(self._table, capacity)
+                self._spread = extended(self._spread, capacity)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._table[: self.n_classes, self.width].astype(np.int64)
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        table = self._table[: self.n_classes]
+        return table[:, : self.width] / table[:, self.width : self.width + 1]
+
+    def mean(self, label: int) -> NDArray[np.float64]:
+        return self._table[label, : self.width] / self._table[label, self.width]
+
+    def spread(self, first: int | None = None) -> NDArray[np.float32]:
+        """Standard deviation per element of the `first` classes (all, if None), (C, D)."""
+        n = self.n_classes if first is None else first
+        stale = [label for label in self._stale if label < n]
+        if stale:
+            self._spread[stale] = self._deviation(self._table[stale])
+            self._stale.difference_update(stale)
+        return self._spread[:n]
+
+    def global_spread(self) -> NDArray[np.float32]:
+        """Standard deviation per element over every sample seen, (1, D)."""
+        return self._deviation(self._table[: self.n_classes].sum(0, keepdims=True))
+
+    def _deviation(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
+        width = self.width
+        moments = rows / rows[:, width : width + 1]
+        variance = moments[:, width + 1 :] - moments[:, :width] ** 2
+        return np.sqrt(np.maximum(variance, 0.0)).astype(np.float32)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"table": self._table[: self.n_classes]}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        table = state["table"]
+        self._reserve(len(table))
+        self._table[: len(table)] = table
+        self._stale = set(range(len(table)))
+
+
+def extended(table: NDArray[Any], capacity: int, fill: float = 0.0) -> NDArray[Any]:
+    """The table with room for more rows."""
+    longer = np.full((capacity, *table.shape[1:]), fill, table.dtype)
+    longer[: len(table)] = table
+    return longer

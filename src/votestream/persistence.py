@@ -1,0 +1,102 @@
+"""Model files: one safetensors file, a JSON header that says what it is, no pickle.
+
+The header carries a format version, the learner's name and settings and everything that is not an array;
+a SHA-256 over header and arrays tells a damaged file from a whole one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+FORMAT = 1
+KEY = "votestream"
+
+
+class ModelFileError(ValueError):
+    """The file is not a model that this version can load; the message says why."""
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Write beside and rename: a crash at any moment leaves the old file or the new one, never a half."""
+    path = Path(path)
+    arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
+    text = json.dumps({"format": FORMAT, **header})
+    blob = to_bytes(arrays, metadata={KEY: text, "sha256": _digest(text, arrays)})
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, _permissions(path))
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of a model file; anything damaged, foreign or newer is a ModelFileError."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {path}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            header = json.loads(metadata[KEY])
+            if header["format"] > FORMAT:
+                raise ModelFileError(
+                    f"{path} was written by a newer VoteStream (file format {header['format']}, this version "
+                    f"reads up to {FORMAT}); update votestream to load it"
+                )
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except ModelFileError:
+        raise
+    except SafetensorError as problem:
+        raise ModelFileError(f"{path} is damaged or not a VoteStream model ({problem})") from None
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        raise ModelFileError(f"{path} is not a VoteStream model: it lacks our header") from None
+    if metadata.get("sha256") != _digest(metadata[KEY], arrays):
+        raise ModelFileError(f"{path} is damaged: its contents do not match their checksum")
+    return header, arrays
+
+
+def _digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.data if array.ndim else array.tobytes())
+    return digest.hexdigest()
+
+
+def _permissions(path: Path) -> int:
+    """Those of the file replaced, else what the user's umask gives (mkstemp alone gives 0600)."""
+    if path.exists():
+        return path.stat().st_mode & 0o7777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where the system lets a folder be opened."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,136 @@
+"""Candidates, prior, vote (Eq. 3 to 5 of the paper): pure functions on arrays.
+
+n queries, C classes, N tasks. Arrays are NumPy's or torch's (see place.py). `table` (N, m)
+lists each task's classes, short rows filled up with the task's first class, which changes no maximum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from votestream.place import Array, library_of
+
+EPS_N = 1e-8  # regularises the normalisation of the candidates
+EPS_R = 1e-8  # regularises the prior
+
+
+def candidates(logits: Array, table: Array) -> tuple[Array, Array]:
+    """Each task's largest logit among its own classes, and the class it belongs to (Eq. 3), (n, N) each.
+
+    A masked maximum: multiplying by a 0/1 mask, as printed, would let a zero win over negative logits.
+
+    >>> s, y = candidates(np.array([[-3.0, -1.0, -2.0]]), np.array([[0, 1], [2, 2]]))
+    >>> s.tolist(), y.tolist()
+    ([[-1.0, -2.0]], [[1, 2]])
+    """
+    xp = library_of(logits)
+    by_task = logits[:, table]
+    place = by_task.argmax(2)
+    return xp.amax(by_task, axis=2), table[xp.arange(len(table)), place]
+
+
+def normalise(s: Array, norms: Array) -> Array:
+    """s_hat: the candidates' share of the logits above the smallest, over the norm of their weights.
+
+    >>> normalise(np.array([[1.0, 2.0, 4.0]]), np.ones((1, 3))).round(6).tolist()
+    [[0.0, 0.25, 0.75]]
+    """
+    xp = library_of(s)
+    above = s - xp.amin(s, axis=1, keepdims=True)
+    return above / ((xp.sum(above, axis=1, keepdims=True) + EPS_N) * norms)
+
+
+def prior(distances: Array) -> Array:
+    """w: how likely each task is, from the distance to its nearest exemplar (Eq. 4).
+
+    >>> prior(np.array([[1.0, 3.0, np.inf]])).round(6).tolist()
+    [[0.75, 0.25, 0.0]]
+    """
+    alpha = 1 / (distances + EPS_R)
+    return alpha / library_of(alpha).sum(alpha, axis=1, keepdims=True)
+
+
+def confidence(w: Array) -> Array:
+    """How far apart the largest and the smallest prior are, (n, 1): gamma is this over beta."""
+    xp = library_of(w)
+    return xp.amax(w, axis=1, keepdims=True) - xp.amin(w, axis=1, keepdims=True)
+
+
+def combine(s_hat: Array, w: Array, beta: float) -> tuple[Array, Array]:
+    """gamma (n, 1) and every task's score (n, N): s_hat + exp(gamma - 1) w (Eq. 5).
+
+    >>> gamma, score = combine(np.array([[0.0, 0.5]]), np.array([[0.75, 0.25]]), beta=0.5)
+    >>> gamma.tolist(), score.tolist()
+    ([[1.0]], [[0.75, 0.75]])
+    """
+    gamma = confidence(w) / max(beta, EPS_R)
+    return gamma, s_hat + library_of(gamma).exp(gamma - 1) * w
+
+
+class Neighbours:
+    """Distances from queries to the nearest exemplar of each group (a task, or a class).
+
+    Exemplars stand sorted by group; `starts` says where each of the groups `present` begins.
+
+    >>> near = Neighbours(np.array([[0.0], [1.0], [5.0]]), groups=np.array([0, 0, 2]), n_groups=3)
+    >>> near.distances(np.array([[2.0]])).tolist()
+    [[1.0, inf, 3.0]]
+    """
+
+    def __init__(self, exemplars: Array, groups: Array, n_groups: int) -> None:
+        self._numpy = isinstance(exemplars, np.ndarray)
+        self._exemplars = exemplars
+        self._groups = groups
+        self._n_groups = n_groups
+        if self._numpy:
+            self._present, self._starts = np.unique(groups, return_index=True)
+        # |x - v|² = |x - c|² + |v - c|² - 2 (x - c)·v + 2 (x - c)·c: with c in the middle of the exemplars
+        # the terms stay of the size of the result, and float32 does.
+        self._centre = exemplars.mean(0)
+        offsets = exemplars - self._centre
+        self._offsets = (offsets * offsets).sum(1)
+
+    def distances(self, X: Array) -> Array:
+        """(n, n_groups); infinite where a group has no exemplar."""
+        rows = max(1, (1 << 19 if self._numpy else 1 << 26) // len(self._exemplars))
+        if len(X) <= rows:
+            return self._block(X)
+        parts = [self._block(X[i : i + rows]) for i in range(0, len(X), rows)]
+        return library_of(X).concatenate(parts)
+
+    def _block(self, X: Array) -> Array:
+        xp = library_of(X)
+        centred = X - self._centre
+        nearest = self._group_minimum(centred, self._exemplars, self._offsets)
+        length = (centred * centred).sum(1)[:, None]
+        squared = nearest + (length + 2 * (centred @ self._centre)[:, None])
+        close = xp.amin(squared, axis=1) < 1e-3 * length[:, 0]
+        if close.any():  # a query all but equal to an exemplar: float32 cancels too much
+            squared[close] = self._precise(X[close])
+        return xp.sqrt(squared.clip(0))
+
+    def _precise(self, X: Array) -> Array:
+        if self._numpy:
+            centre = self._centre.astype(np.float64)
+            exemplars, centred = self._exemplars - centre, X - centre
+        else:
+            centre = self._centre.double()
+            exemplars, centred = self._exemplars.double() - centre, X.double() - centre
+        nearest = self._group_minimum(centred, exemplars, (exemplars * exemplars).sum(1))
+        squared = nearest + (centred * centred).sum(1)[:, None]
+        return squared if self._numpy else squared.float()
+
+    def _group_minimum(self, X: Array, exemplars: Array, offsets: Array) -> Array:
+        """min over each group of offset - 2 v·x, (n, n_groups)."""
+        squared = (-2 * X) @ exemplars.T
+        squared += offsets
+        if self._numpy:
+            minimum = np.minimum.reduceat(squared, self._starts, axis=1)
+            if len(self._starts) == self._n_groups:
+                return minimum
+            everywhere = np.full((len(X), self._n_groups), np.inf, squared.dtype)
+            everywhere[:, self._present] = minimum
+            return everywhere
+        infinite = squared.new_full((len(X), self._n_groups), torch.inf)
+        return infinite.scatter_reduce_(1, self._groups.expand_as(squared), squared, "amin")

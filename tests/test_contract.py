@@ -7,12 +7,13 @@ import copy
 import numpy as np
 import pytest
 import torch
-import votestream as vs
-from conftest import Stream, same_model
+from conftest import same_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+
+import votestream as vs
 
 
 def learned(model, stream, batches=None):

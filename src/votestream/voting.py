@@ -90,6 +90,7 @@ class Neighbours:
         self._centre = exemplars.mean(0)
         offsets = exemplars - self._centre
         self._offsets = (offsets * offsets).sum(1)
+        self._rounding = 1e-4 * float((self._centre * self._centre).sum()) ** 0.5
 
     def distances(self, X: Array) -> Array:
         """(n, n_groups); infinite where a group has no exemplar."""
@@ -105,7 +106,8 @@ class Neighbours:
         nearest = self._group_minimum(centred, self._exemplars, self._offsets)
         length = (centred * centred).sum(1)[:, None]
         squared = nearest + (length + 2 * (centred @ self._centre)[:, None])
-        close = xp.amin(squared, axis=1) < 1e-3 * length[:, 0]
+        size = length[:, 0]
+        close = xp.amin(squared, axis=1) < 1e-3 * size + self._rounding * xp.sqrt(size)
         if close.any():  # a query all but equal to an exemplar: float32 cancels too much
             squared[close] = self._precise(X[close])
         return xp.sqrt(squared.clip(0))

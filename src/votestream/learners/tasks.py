@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-RUN = 8  # repeats without any return after which a stream counts as coming class by class
+RUN = 3  # samples of one class in a row after which a new class looks like the next in line
 
 
 class TaskLedger:
     """Keeps a task for every class, and which classes form the current task's block.
 
     A class belongs to the task in which it first appeared. Untold, an unseen class joins the current
-    task while that is young: fewer than `young` samples per class so far. A task also stops being young
-    when its classes came one after another, each in a run and none coming back: then the stream has
-    moved on from them. The ledger looks at labels in stream order only, so that its tasks do not depend
-    on how the stream was cut into batches. Classes `block_start` and up are the current task's.
+    task while that is young (fewer than `young` samples per class so far) and opens a new one otherwise.
+
+    Where classes come one after another, each should be a task of its own, since nothing replays the
+    earlier classes of a task: so a class that ends a run of one class opens a task at once. If a class
+    before it comes back within `young` samples, the stream was mixed after all, and the tasks in between
+    become one again.
+
+    The ledger looks at labels in stream order only, so that its tasks do not depend on how the stream was
+    cut into batches. Classes `block_start` and up are the current task's.
 
     >>> ledger = TaskLedger(young=3)
     >>> list(ledger.cut([0, 1, 0, 1, 1, 0, 2]))
@@ -29,56 +34,83 @@ class TaskLedger:
         self.names: list[str | int | None] = []  # None: found by itself
         self.task_of_class: list[int] = []
         self._told: str | int | None = None
-        self._begin()
+        self._clock = 0
+        self._last_seen: list[int] = []
+        self._last, self._run = -1, 0
+        self._blocks: list[list[int]] = [[0, 0]]  # first class and samples of blocks that may yet be one
 
-    def _begin(self) -> None:
-        self.block_start = len(self.task_of_class)
-        self._current: int | None = None  # a task gets its number with its first class
-        self._samples = 0
-        self._repeats = 0
-        self._mixed = False
-        self._last = -1
+    @property
+    def block_start(self) -> int:
+        return self._blocks[-1][0]
 
     def tell(self, name: str | int) -> None:
         """From here on, new classes belong to this task."""
         if name != self._told:
             self._told = name
-            self._begin()
+            self._blocks = [[len(self.task_of_class), 0]]
 
     def cut(self, classes: list[int], told: bool = False) -> Iterator[tuple[int, int]]:
-        """Cut the rows (start, end) where a task begins; the ledger stands at the slice just yielded."""
+        """Cut the rows (start, end) where the block changes; the ledger stands at the slice just yielded."""
         start = 0
         for row, label in enumerate(classes):
-            if label == len(self.task_of_class):
-                if not told and not self._is_young():
-                    if row > start:
-                        yield start, row
+            new = label == len(self.task_of_class)
+            if not told and (self._moves_on() if new else self._comes_back(label)):
+                if row > start:
+                    yield start, row
                     start = row
-                    self._told = None
-                    self._begin()
+                if new:
+                    self._open()
+                else:
+                    self._reunite(label)
+            if new:
                 self._add_class()
-            elif label == self._last:
-                self._repeats += 1
-            elif label >= self.block_start:
-                self._mixed = True
-            if label >= self.block_start:
-                self._samples += 1
-                self._last = label
+            self._follow(label)
         yield start, len(classes)
 
-    def _is_young(self) -> bool:
-        n = len(self.task_of_class) - self.block_start
-        in_runs = n > 1 and not self._mixed and self._repeats >= RUN
-        return n == 0 or (self._samples < self.young * n and not in_runs)
+    def _moves_on(self) -> bool:
+        """Whether an unseen class opens a task."""
+        first, samples = self._blocks[-1]
+        n = len(self.task_of_class) - first
+        return n > 0 and (samples >= self.young * n or (self._run >= RUN and self._last >= first))
+
+    def _comes_back(self, label: int) -> bool:
+        recent = self._clock - self._last_seen[label] <= self.young
+        return recent and self._blocks[0][0] <= label < self.block_start
+
+    def _open(self) -> None:
+        first, samples = self._blocks[-1]
+        n = len(self.task_of_class)
+        old = self._told is not None or samples >= self.young * (n - first)
+        self._blocks = [*([] if old else self._blocks), [n, 0]]
+        self._told = None
+
+    def _reunite(self, label: int) -> None:
+        """All blocks from the label's on become one."""
+        while self._blocks[-1][0] > label:
+            first, samples = self._blocks.pop()
+            self._blocks[-1][1] += samples
+        task = self.task_of_class[self.block_start]
+        self.task_of_class[self.block_start :] = [task] * (len(self.task_of_class) - self.block_start)
+        del self.names[task + 1 :]
 
     def _add_class(self) -> None:
-        if self._current is None:
-            if self._told is not None and self._told in self.names:
-                self._current = self.names.index(self._told)
-            else:
-                self._current = len(self.names)
-                self.names.append(self._told)
-        self.task_of_class.append(self._current)
+        if self.block_start < len(self.task_of_class):
+            task = self.task_of_class[-1]
+        elif self._told is not None and self._told in self.names:
+            task = self.names.index(self._told)
+        else:
+            task = len(self.names)
+            self.names.append(self._told)
+        self.task_of_class.append(task)
+        self._last_seen.append(self._clock)
+
+    def _follow(self, label: int) -> None:
+        self._clock += 1
+        self._last_seen[label] = self._clock
+        self._run = self._run + 1 if label == self._last else 1
+        self._last = label
+        if label >= self.block_start:
+            self._blocks[-1][1] += 1
 
     def state(self) -> dict[str, Any]:
         return dict(vars(self))

@@ -1,0 +1,241 @@
+"""What makes the learner the paper's: frozen blocks, pairs, noise, variants, tasks."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from conftest import Stream
+
+import votestream as vs
+from votestream.learners.head import GrowingHead
+from votestream.place import Place
+
+
+def learner(**params):
+    return vs.CandidatesVoting(device="cpu", **params)
+
+
+def test_a_step_is_sgd_on_the_mean_softmax_cross_entropy():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 7)).astype(np.float32), rng.integers(0, 5, 20)
+    head = GrowingHead(7, bias=True, init="uniform", place=Place("cpu"))
+    head.grow(5, torch.Generator().manual_seed(0))
+    layer = torch.nn.Linear(7, 5)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(head.rows[:, :7]))
+        layer.bias.copy_(torch.from_numpy(head.rows[:, 7]))
+    before = head.rows.copy()
+    torch.nn.functional.cross_entropy(layer(torch.from_numpy(X)), torch.from_numpy(y)).backward()
+    head.step(X, y, start=2, lr=0.3)
+    expected = before - 0.3 * np.column_stack([layer.weight.grad, layer.bias.grad])
+    assert np.allclose(head.rows[2:], expected[2:], atol=1e-6)
+    assert np.array_equal(head.rows[:2], before[:2])
+
+
+def test_rows_of_closed_tasks_never_change_again(stream):
+    model, frozen = learner(), {}
+    for name, (X, y) in enumerate(stream.tasks):
+        model.partial_fit(X, y, task=name)
+        for task, rows in frozen.items():
+            assert np.array_equal(model.weights_[model.task_of_class_ == task], rows)
+        frozen[name] = model.weights_[model.task_of_class_ == name]
+    model.partial_fit(stream.X, stream.y, task="all of it again")
+    for task, rows in frozen.items():
+        assert np.array_equal(model.weights_[model.task_of_class_ == task], rows)
+
+
+def test_without_freezing_every_row_goes_on_learning(stream):
+    model = learner(freeze=False)
+    model.partial_fit(*stream.tasks[0], task=0)
+    before = model.weights_
+    model.partial_fit(*stream.tasks[1], task=1)
+    assert (model.weights_[:2] != before).any(axis=1).all()
+
+
+def test_new_rows_are_drawn_as_a_linear_layers():
+    model = learner().partial_fit(np.zeros((1, 400)), [0])  # a zero sample moves nothing
+    assert np.abs(model.weights_).max() <= 1 / 20
+    assert abs(model.weights_.std() - 1 / 20 / np.sqrt(3)) < 0.003
+    assert not learner(init="zeros").partial_fit(np.zeros((1, 4)), [0]).weights_.any()
+
+
+class Recorded(vs.CandidatesVoting):
+    """Keeps what each training step saw."""
+
+    def _begin(self, X):
+        super()._begin(X)
+        self.steps, step = [], self._head.step
+        self._head.step = lambda X, classes, *rest: (self.steps.append((X, classes)), step(X, classes, *rest))
+
+
+def test_each_new_sample_is_paired_with_exemplars_of_earlier_tasks(stream):
+    for pairs in (0, 1, 3):
+        model = Recorded(device="cpu", pairs=pairs, augment=False, scale=None)
+        model.partial_fit(*stream.tasks[0], task=0)
+        assert all(len(X) == 10 for X, _ in model.steps)
+        stored = set(map(bytes, model.exemplars_.features))
+        model.steps.clear()
+        model.partial_fit(*stream.tasks[1], task=1)
+        for X, classes in model.steps:
+            assert len(X) == 10 * (1 + pairs)
+            assert set(classes[10:]) <= {0, 1}
+            assert set(map(bytes, X[10:])) <= stored
+
+
+def test_augmentation_adds_noise_of_the_classs_own_spread():
+    rng = np.random.default_rng(0)
+    spread = np.array([0.1, 3.0])
+    model = Recorded(device="cpu", scale=None, budget=50)
+    model.partial_fit(rng.normal(size=(3000, 2)) * spread, [0] * 3000, task=0)
+    model.partial_fit(rng.normal(size=(3000, 2)) + 9, [1] * 3000, task=1)
+    drawn = np.concatenate([X[classes == 0] for X, classes in model.steps[300:]])
+    exemplars = model.exemplars_.features[model.exemplars_.labels == 0]
+    expected = np.sqrt(spread**2 + exemplars.var(0))
+    assert np.allclose(drawn.std(0), expected, rtol=0.1)
+
+
+def test_the_paper_preset_is_beta_half_and_features_as_they_come(stream):
+    paper = learner(preset="paper").partial_fit(stream.X, stream.y)
+    spelled = learner(beta=0.5, scale=None).partial_fit(stream.X, stream.y)
+    assert paper.beta_ == 0.5
+    assert np.array_equal(paper.weights_, spelled.weights_)
+
+
+def test_auto_scale_makes_learning_independent_of_the_unit_of_the_features(stream):
+    plain = learner().partial_fit(stream.X, stream.y)
+    scaled = learner().partial_fit(stream.X * 1024, stream.y)
+    assert np.allclose(plain.weights_, scaled.weights_, atol=1e-4)
+    assert np.allclose(scaled.exemplars_.features, plain.exemplars_.features * 1024)
+    assert np.array_equal(plain.predict(stream.X), scaled.predict(stream.X * 1024))
+
+
+def test_the_variants_decide_as_they_say(stream):
+    model = learner().partial_fit(stream.X, stream.y)
+    logits = stream.X @ model.weights_.T
+    distances = ((stream.X[:, None] - model.exemplars_.features) ** 2).sum(2)
+    baseline = model.set_params(decide="argmax").predict(stream.X)
+    nearest = model.set_params(decide="nearest").predict(stream.X)
+    assert np.array_equal(baseline, model.classes_[logits.argmax(1)])
+    assert np.array_equal(nearest, model.exemplars_.labels[distances.argmin(1)])
+    for decide in ("argmax", "nearest"):
+        P = model.set_params(decide=decide).predict_proba(stream.X)
+        assert np.allclose(P.sum(1), 1)
+        assert np.array_equal(model.classes_[P.argmax(1)], model.predict(stream.X))
+
+
+@pytest.mark.parametrize("keep", ["mean_distance", "reservoir", "balanced", "first_in"])
+@pytest.mark.parametrize("quota", ["seen", "fixed"])
+def test_every_keep_rule_learns_within_the_budget_and_resumes(stream, tmp_path, keep, quota):
+    model = learner(keep=keep, quota=quota, expected_classes=8, budget=30)
+    steady = learner(keep=keep, quota=quota, expected_classes=8, budget=30)
+    for i, (X, y) in enumerate(stream.batches()):
+        model.partial_fit(X, y)
+        steady.partial_fit(X, y)
+        assert len(model.exemplars_.features) <= 30
+        if i == 9:
+            model.save(tmp_path / "m.safetensors")
+            model = vs.load(tmp_path / "m.safetensors")
+    assert np.array_equal(model.exemplars_.features, steady.exemplars_.features)
+    assert (model.predict(stream.X) == stream.y).mean() > 0.6
+
+
+def test_a_fixed_quota_never_gives_a_class_more_than_its_share(stream):
+    model = learner(quota="fixed", expected_classes=10, budget=40)
+    for X, y in stream.batches():
+        model.partial_fit(X, y)
+        assert np.unique(model.exemplars_.labels, return_counts=True)[1].max() <= 4
+
+
+def test_more_classes_than_budget_warns_once_and_goes_on(stream):
+    model = learner(budget=4)
+    with pytest.warns(UserWarning, match="more classes than the budget of 4") as caught:
+        for X, y in stream.batches():
+            model.partial_fit(X, y)
+            assert len(model.exemplars_.features) <= 4
+    assert len(caught) == 1
+    assert len(model.predict(stream.X)) == len(stream.X)
+
+
+def test_a_batch_larger_than_the_budget_is_learned(stream):
+    model = learner(budget=5, batch_size=1000).partial_fit(stream.X[:60], stream.y[:60])
+    assert len(model.exemplars_.features) == 4  # floor(5 / 2) for each of two classes
+
+
+def test_classes_that_come_back_refresh_their_statistics_but_not_their_row(stream):
+    model = learner(budget=20)
+    for name, (X, y) in enumerate(stream.tasks):
+        model.partial_fit(X, y, task=name)
+    row, mean, count = model.weights_[0], model.class_means_[0], model.class_counts_[0]
+    X, y = stream.tasks[0]
+    model.partial_fit(X[y == model.classes_[0]] + 1, y[y == model.classes_[0]])
+    assert np.array_equal(model.weights_[0], row)
+    assert (model.class_means_[0] > mean).mean() > 0.9
+    assert model.class_counts_[0] == 2 * count
+    assert model.task_of_class_.max() == 2
+
+
+def test_numbers_learned_are_handed_out_as_copies(stream):
+    model = learner().partial_fit(stream.X, stream.y)
+    before = model.predict(stream.X)
+    model.weights_[:] = 0
+    model.exemplars_.features[:] = 0
+    model.class_means_[:] = 0
+    assert np.array_equal(model.predict(stream.X), before)
+
+
+def test_a_query_equal_to_an_exemplar_trusts_its_task(stream):
+    model = learner().partial_fit(stream.X, stream.y)
+    features, _, tasks = model.exemplars_
+    prior = model.vote(features).prior
+    assert (prior.argmax(1) == tasks).all()
+    assert prior.max(1).min() > 0.99
+
+
+@pytest.mark.parametrize(
+    ("params", "complaint"),
+    [
+        ({"budget": 0}, "budget must be an integer above 0, got 0"),
+        ({"budget": 2.5}, "budget must be an integer"),
+        ({"lr": -1}, "lr must be a number above 0, got -1"),
+        ({"lr": float("nan")}, "lr must be a number"),
+        ({"beta": "auto"}, "beta"),
+        ({"beta": 0}, "beta"),
+        ({"pairs": -1}, "pairs must be an integer of at least 0"),
+        ({"decide": "guess"}, "decide must be one of 'vote', 'argmax', 'nearest', got 'guess'"),
+        ({"keep": "all"}, "keep must be one of 'mean_distance'"),
+        ({"quota": "fixed"}, "expected_classes"),
+        ({"scale": -2}, "scale"),
+        ({"batch_size": True}, "batch_size"),
+        ({"preset": "papers"}, "preset"),
+    ],
+)
+def test_a_bad_argument_is_named_when_learning_starts(stream, params, complaint):
+    model = learner(**params)
+    with pytest.raises(ValueError, match=complaint):
+        model.partial_fit(stream.X, stream.y)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_no_warning_and_no_nan_from_extreme_but_legal_features():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in (1e-30, 1e-6, 1e6, 1e11):
+            for scale in (None, "auto"):
+                stream = Stream()
+                model = learner(scale=scale).partial_fit(stream.X * size, stream.y)
+                assert np.isfinite(model.weights_).all()
+                assert np.isfinite(model.predict_proba(stream.X * size)).all()
+
+
+def test_models_can_be_deep_copied_and_pickled(stream):
+    import copy
+    import pickle
+
+    model = learner().partial_fit(stream.X[:80], stream.y[:80])
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        twin.partial_fit(stream.X[80:], stream.y[80:])
+        again = copy.deepcopy(model).partial_fit(stream.X[80:], stream.y[80:])
+        assert np.array_equal(twin.predict_proba(stream.X), again.predict_proba(stream.X))

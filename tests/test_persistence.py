@@ -1,0 +1,140 @@
+"""Model files: whole or not at all, refused when damaged, foreign or newer, and never a pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import safetensors
+from safetensors.numpy import save_file
+
+import votestream as vs
+
+
+@pytest.fixture
+def model(stream):
+    return vs.CandidatesVoting(budget=30, device="cpu").partial_fit(stream.X, stream.y)
+
+
+@pytest.fixture
+def path(model, tmp_path):
+    model.save(tmp_path / "m.safetensors")
+    return tmp_path / "m.safetensors"
+
+
+def test_the_header_says_what_the_file_is(path):
+    with safetensors.safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["votestream"])
+    assert header["format"] == 1
+    assert header["learner"] == "candidates_voting"
+    assert header["version"] == vs.__version__
+    assert header["params"]["budget"] == 30
+
+
+def test_saving_over_a_file_replaces_it_and_leaves_nothing_else(model, path, stream):
+    model.partial_fit(stream.X, stream.y)
+    model.save(path)
+    assert [p.name for p in path.parent.iterdir()] == ["m.safetensors"]
+    assert vs.load(path).class_counts_.sum() == 2 * len(stream.X)
+
+
+@pytest.mark.parametrize("moment", ["write", "fsync", "replace"])
+def test_a_failure_while_saving_leaves_the_old_file(model, path, stream, monkeypatch, moment):
+    old = path.read_bytes()
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    if moment == "write":
+        monkeypatch.setattr("votestream.persistence.os.fdopen", fail)
+    else:
+        monkeypatch.setattr(f"votestream.persistence.os.{moment}", fail)
+    with pytest.raises(OSError, match="disk full"):
+        model.partial_fit(stream.X, stream.y).save(path)
+    assert path.read_bytes() == old
+    assert [p.name for p in path.parent.iterdir()] == ["m.safetensors"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_killed_at_any_moment_the_file_is_the_old_one_or_the_new_one(path):
+    program = f"""
+import sys, votestream as vs
+model = vs.load({str(path)!r})
+print("ready", flush=True)
+while True:
+    model.partial_fit([[0.0] * model.n_features_in_], [0]).save({str(path)!r})
+"""
+    before = vs.load(path).class_counts_.sum()
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    for _ in range(20):
+        assert vs.load(path).class_counts_.sum() >= before
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert vs.load(path).class_counts_.sum() > before
+
+
+def test_every_flipped_or_missing_byte_is_noticed(path):
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in [0, 9, *rng.integers(0, len(whole), 60).tolist(), len(whole) - 1]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << rng.integers(0, 8)
+        path.write_bytes(damaged)
+        with pytest.raises(vs.ModelFileError):
+            vs.load(path)
+    for length in (0, 4, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(vs.ModelFileError):
+            vs.load(path)
+
+
+def test_foreign_files_are_refused_and_no_pickle_is_run(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "sprung"),))
+
+    (tmp_path / "pickle").write_bytes(pickle.dumps(Trap()))
+    (tmp_path / "text").write_text("hello")
+    save_file({"a": np.zeros(3)}, tmp_path / "other")
+    save_file({"a": np.zeros(3)}, tmp_path / "headless", metadata={"votestream": "[1"})
+    for name in ("pickle", "text", "other", "headless"):
+        with pytest.raises(vs.ModelFileError, match=name):
+            vs.load(tmp_path / name)
+    assert not (tmp_path / "sprung").exists()
+    with pytest.raises(FileNotFoundError, match="no model file at"):
+        vs.load(tmp_path / "nowhere")
+
+
+def test_a_newer_format_says_to_update(path, monkeypatch, model):
+    monkeypatch.setattr("votestream.persistence.FORMAT", 99)
+    model.save(path)
+    monkeypatch.undo()
+    with pytest.raises(vs.ModelFileError, match="newer VoteStream .*update votestream"):
+        vs.load(path)
+
+
+def test_a_learner_this_version_lacks_is_named(path, monkeypatch, model):
+    monkeypatch.setattr(type(model), "name", "crystal_ball")
+    model.save(path)
+    monkeypatch.undo()
+    with pytest.raises(vs.ModelFileError, match="crystal_ball"):
+        vs.load(path)
+
+
+def test_a_model_can_be_loaded_onto_another_device(model, path, stream):
+    assert vs.load(path, device="cpu").device == "cpu"
+    assert np.array_equal(vs.load(path, device="cpu").predict(stream.X), model.predict(stream.X))
+
+
+def test_file_permissions_are_the_users_own(path):
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -73,8 +74,7 @@ class Backbone:
         return features
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
-        # TF32 would round to ten bits, and a benchmarked algorithm may differ from run to run.
-        with torch.inference_mode(), torch.backends.cudnn.flags(deterministic=True, allow_tf32=False):
+        with torch.inference_mode(), _exact(self.device):
             output = self._network(self.preprocessing.normalise(batch, self.device))
             if not isinstance(output, Tensor) or output.ndim not in (2, 4):
                 kind = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -103,6 +103,13 @@ class Backbone:
             f"<Backbone {self.name}: {self.input_size} x {self.input_size} -> {self.feature_dim}, "
             f"{self.device}, digest {self.digest[:12]}>"
         )
+
+
+def _exact(device: torch.device) -> AbstractContextManager[None]:
+    """On a GPU: no TF32, which would round to ten bits, and no algorithm that differs from run to run."""
+    if device.type != "cuda":
+        return nullcontext()
+    return torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
 
 
 def spread(features: np.ndarray) -> float:

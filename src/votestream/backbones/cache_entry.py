@@ -116,7 +116,7 @@ def read_checksums(path: Path) -> dict[int, int]:
     for line in lines:
         try:
             index, checksum = json.loads(line)
+            checksums[index] = checksum
         except (ValueError, TypeError):
             continue
-        checksums[index] = checksum
     return checksums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -69,7 +70,10 @@ def list_cached(folder: str | os.PathLike[str] | None = None) -> list[CacheEntry
         }
         about |= read_about(path) or {}
         done = min(len(read_checksums(path)) * about["chunk"], about["images"])
-        size = sum(file.stat().st_size for file in path.iterdir())
+        size = 0
+        for file in path.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # another process is just replacing it
+                size += file.stat().st_size
         entries.append(
             CacheEntry(
                 path.name,

@@ -13,7 +13,7 @@ from votestream.backbones.registry import register_backbone
 # As they were trained. With ImageNet's usual mean and std a linear probe on CIFAR-100 loses six points.
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
 INPUT_SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
-# Spread of the pooled features of 2,000 Tiny-ImageNet training images, as `calibrate(images[:2000])` finds it.
+# Spread of the pooled features of the first 2,000 Tiny-ImageNet training images, as `calibrate` finds it.
 FEATURE_SCALES = {"efficientnet_lite0": 0.4322, "efficientnet_lite1": 0.3916, "efficientnet_lite2": 0.3588}
 
 

@@ -27,6 +27,8 @@ def fold_batch_norms(network: nn.Module, input_size: int) -> nn.Module:
     folded = copy.deepcopy(network)
     with torch.inference_mode():
         wanted = network(probe)
+    if not isinstance(wanted, Tensor):
+        return network
     for conv, norm_name in _pairs(folded, probe):
         _fold(conv, folded.get_submodule(norm_name))
         parent, _, leaf = norm_name.rpartition(".")

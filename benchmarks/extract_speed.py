@@ -4,8 +4,8 @@
     python benchmarks/extract_speed.py --device cuda    # images a second too
 
 Everything is timed in turns, round after round, and a ratio is taken within each round, so that a machine
-that is busy for a while slows both sides of it; the median round is reported. Speed does not depend on what the
-weights are, so the built-in network runs with random ones.
+that is busy for a while slows both sides of it; the median round is reported. Speed does not depend on what
+the weights are, so the built-in network runs with random ones.
 """
 
 from __future__ import annotations

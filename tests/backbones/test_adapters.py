@@ -62,6 +62,14 @@ def test_a_torchvision_that_does_not_match_torch_is_explained(
         create_backbone(name)
 
 
+def test_only_the_last_classifier_is_taken_away() -> None:
+    auxiliary, last = nn.Linear(4, 10), nn.Linear(10, 10)
+    stripped = strip_head(nn.Sequential(auxiliary, last), classes=10)
+    assert isinstance(stripped, nn.Sequential)
+    assert stripped[0] is auxiliary
+    assert isinstance(stripped[1], nn.Identity)
+
+
 def test_without_a_classifier_there_is_nothing_to_strip() -> None:
     with pytest.raises(ValueError, match="no layer with 10 outputs"):
         strip_head(nn.Linear(4, 3), classes=10)

@@ -100,10 +100,11 @@ def test_other_pictures_or_another_backbone_are_computed(
     changed[-1, 0, 0, 0] ^= 1
     assert ask(counting, changed, tmp_path)[1] == 40
     assert ask(counting, images[::-1], tmp_path)[1] == 40
+    assert ask(counting, images.reshape(40, 8, 32, 3), tmp_path)[1] == 40
     assert ask(counting, list(images), tmp_path)[1] == 40
     other = Counting(counting.backbone.calibrate(images))
     assert ask(other, images, tmp_path)[1] == 40
-    assert len(list_cached(tmp_path)) == 5
+    assert len(list_cached(tmp_path)) == 6
 
 
 def test_files_are_known_by_their_contents(counting: Counting, images: np.ndarray, tmp_path: Path) -> None:
@@ -171,6 +172,7 @@ def tear_the_last_line(entry: Path) -> None:
         (shorten, 40),
         (lambda entry: (entry / "features.npy").write_bytes(b""), 40),
         (lambda entry: (entry / "features.npy").unlink(), 40),
+        (lambda entry: np.save(entry / "features.npy", np.zeros((3, 8), np.float32)), 40),
         (lambda entry: (entry / "chunks.jsonl").unlink(), 40),
         (lambda entry: (entry / "chunks.jsonl").write_text("[[1], 2]\n7\n{}\n"), 40),
         (lambda entry: (entry / "about.json").write_text("{"), 40),
@@ -220,14 +222,22 @@ def test_clearing_takes_one_backbones_entries_or_all_but_those_in_use(
     assert ask(counting, images, tmp_path)[1] == 40
 
 
-def test_features_stay_readable_when_their_entry_is_replaced(
+def test_features_stay_readable_while_their_entry_is_replaced(
     counting: Counting, images: np.ndarray, tmp_path: Path
 ) -> None:
     features, _ = ask(counting, images, tmp_path)
     wanted = np.array(features)
     (list_cached(tmp_path)[0].path / "about.json").unlink()
-    ask(counting, images, tmp_path)
-    np.testing.assert_array_equal(features, wanted)
+    done = []
+
+    class Watching(Counting):
+        def __call__(self, images: np.ndarray) -> np.ndarray:
+            np.testing.assert_array_equal(features, wanted)
+            done.append(list_cached(tmp_path)[0].done)
+            return super().__call__(images)
+
+    ask(Watching(counting.backbone), images, tmp_path)
+    assert done == list(range(0, 40, 4))
 
 
 def test_the_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

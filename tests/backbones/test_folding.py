@@ -43,11 +43,12 @@ class Shared(nn.Module):
     ("network", "left"),
     [
         (ReducedResNet18(), 0),
-        (nn.Sequential(nn.Conv2d(3, 6, 3, bias=True, groups=3), nn.BatchNorm2d(6)), 0),
+        (nn.Sequential(nn.Conv2d(3, 6, 3, bias=True, groups=3), nn.BatchNorm2d(6, eps=0.1)), 0),
         (nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3)), 1),
         (nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.BatchNorm2d(4)), 1),
         (UsedTwice(), 1),
         (Shared(), 2),
+        (nn.Sequential(Shared(), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)), 2),
     ],
 )
 def test_folded_equals_unfolded(network: nn.Module, left: int) -> None:

@@ -51,10 +51,10 @@ def test_every_mode_keeps_black_and_white(mode: str) -> None:
 
 @pytest.mark.parametrize("suffix", [".png", ".tif"])
 def test_16_bit_files_are_scaled_over_their_full_range(tmp_path: Path, suffix: str) -> None:
-    deep = np.array([[0, 257 * 100, 65535]], np.uint16)
+    deep = np.array([[0, 200, 257 * 100, 65535]], np.uint16)
     path = saved(Image.fromarray(deep), tmp_path / f"deep{suffix}")
-    assert load_image(path)[0, :, 0].tolist() == [0, 100, 255]
-    assert load_image(deep)[0, :, 1].tolist() == [0, 100, 255]
+    assert load_image(path)[0, :, 0].tolist() == [0, 1, 100, 255]
+    assert load_image(deep)[0, :, 1].tolist() == [0, 1, 100, 255]
 
 
 def test_transparency_is_laid_on_white() -> None:

@@ -13,9 +13,9 @@ from votestream.backbones import create_backbone, list_backbones, register_backb
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("reduced_resnet", "reduced_resnet18"),
-        ("efficientnet-lite0", "efficientnet_lite0"),
-        ("torchvison:resnet50", "torchvision:NAME"),
+        ("reduced_resnet", "Did you mean 'reduced_resnet18'"),
+        ("efficientnet-lite0", "Did you mean 'efficientnet_lite0'"),
+        ("torchvison:resnet50", "Did you mean 'torchvision:NAME'"),
         ("torchvision:", "torchvision:NAME"),
         ("zzz", "Known: efficientnet_lite0"),
     ],

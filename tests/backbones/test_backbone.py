@@ -104,6 +104,8 @@ def test_the_digest_follows_whatever_changes_features_and_nothing_else() -> None
     assert digest(constant) == "9d35e1d06e87d1343310051301956f4eecb8eec6a9fd7c1435cf516857fa93b1"
     assert digest(network()) == same
     assert digest(network(), batch_size=3, device="cpu") == same
+    plain = {"mean": [0, 0, 0], "std": [1, 1, 1], "shorter_side": 8, "interpolation": "BICUBIC"}
+    assert digest(network(), **plain) == digest(network(), mean=(0.0,) * 3, std=(1.0,) * 3)
     other = network()
     other[0].weight.data[0, 0, 0, 0] += 1e-3
     different = [

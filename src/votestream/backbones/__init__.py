@@ -5,8 +5,8 @@ from votestream.backbones import efficientnet, from_onnx, from_timm, from_torchv
 from votestream.backbones.backbone import Backbone, spread
 from votestream.backbones.cache import cached_features
 from votestream.backbones.cache_folder import CacheEntry, clear_cached, list_cached
-from votestream.backbones.from_module import from_module
 from votestream.backbones.images import ImageError, load_image
+from votestream.backbones.modules import from_module
 from votestream.backbones.optional import BackboneUnavailable
 from votestream.backbones.preprocessing import Preprocessing
 from votestream.backbones.registry import create_backbone, list_backbones, register_backbone

@@ -86,7 +86,8 @@ class Backbone:
     def calibrate(self, images: Pictures) -> Backbone:
         """Return the same backbone with `feature_scale` such that these pictures' features have spread 1.
 
-        The scale is rounded to four digits, so that machines that round differently agree on the digest.
+        The scale is rounded to four digits, so that machines whose features differ by rounding only (nearly
+        always) agree on the digest.
         """
         features = self(images)
         width = spread(features)

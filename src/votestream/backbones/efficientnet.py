@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.from_module import from_module
+from votestream.backbones.modules import from_module
 from votestream.backbones.optional import import_optional
 from votestream.backbones.registry import register_backbone
 

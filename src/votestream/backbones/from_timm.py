@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.from_module import from_module
+from votestream.backbones.modules import from_module
 from votestream.backbones.optional import import_optional, import_torchvision
 from votestream.backbones.registry import did_you_mean, register_backbone
 

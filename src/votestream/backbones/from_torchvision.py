@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.from_module import from_module
+from votestream.backbones.modules import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import did_you_mean, register_backbone
 

@@ -46,6 +46,14 @@ class Preprocessing:
     interpolation: str = "bicubic"
 
     def __post_init__(self) -> None:
+        # Settings that mean the same are made the same, since the digest is taken over them.
+        for field, value in (
+            ("mean", tuple(float(v) for v in self.mean)),
+            ("std", tuple(float(v) for v in self.std)),
+            ("shorter_side", None if self.shorter_side == self.input_size else self.shorter_side),
+            ("interpolation", self.interpolation.lower()),
+        ):
+            object.__setattr__(self, field, value)
         if self.input_size < 1:
             raise ValueError(f"input_size must be at least 1, not {self.input_size}.")
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
@@ -103,8 +111,7 @@ class Preprocessing:
 
     def _ready(self, shape: tuple[int, ...]) -> bool:
         """Whether a picture of this height and width needs no resizing."""
-        whole = self.shorter_side in (None, self.input_size)
-        return whole and shape == (self.input_size, self.input_size)
+        return self.shorter_side is None and shape == (self.input_size, self.input_size)
 
     def _submit(self, pool: ThreadPoolExecutor, image: Picture, index: int) -> Future[np.ndarray]:
         name = str(image) if isinstance(image, (str, os.PathLike)) else f"image {index}"
@@ -116,9 +123,8 @@ class Preprocessing:
         """Turn uint8 pictures (n, height, width, 3) into the network's float input (n, 3, height, width)."""
         if not batch.flags.writeable or not batch.flags.c_contiguous:
             batch = np.array(batch)  # torch warns about memory it could not write to
-        pixels = (
-            torch.from_numpy(batch).to(device).permute(0, 3, 1, 2)
-        )  # a view: channels stay last in memory
+        # A view: channels stay last in memory, which is how the network likes them.
+        pixels = torch.from_numpy(batch).to(device).permute(0, 3, 1, 2)
         scale = torch.tensor([1 / (255 * s) for s in self.std], device=device).view(1, 3, 1, 1)
         shift = torch.tensor([m / s for m, s in zip(self.mean, self.std, strict=True)], device=device)
         return pixels.float().mul_(scale).sub_(shift.view(1, 3, 1, 1))

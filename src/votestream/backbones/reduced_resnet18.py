@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.from_module import from_module
+from votestream.backbones.modules import from_module
 from votestream.backbones.registry import register_backbone
 from votestream.backbones.resnet import ReducedResNet18
 

@@ -42,8 +42,8 @@ def from_module(
     """
     preprocessing = Preprocessing(
         input_size,
-        tuple(mean),
-        tuple(std),
+        mean,
+        std,
         resize=resize,
         shorter_side=shorter_side,
         interpolation=interpolation,

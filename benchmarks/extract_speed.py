@@ -176,7 +176,7 @@ def main() -> None:
     table = Table(*SHOWN)
     for row in rows:
         table.add_row(*(str(row[field]) for field in SHOWN))
-    Console().print(table)
+    Console(width=110).print(table)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with open(args.out, "w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)

@@ -39,7 +39,7 @@ def as_sequence(images: Pictures) -> np.ndarray | list[Any]:
             return as_sequence(images[None, ..., None] if images.ndim == 2 else images[None])
         if images.ndim == 3:
             images = images[..., None]
-        _check_array(images[:1] if len(images) else images, "the array of images", stacked=True)
+        _check_array(images, "the array of images", stacked=True)
         return images
     if isinstance(images, (bytes, dict)) or not hasattr(images, "__iter__"):
         raise ImageError(_UNKNOWN.format(name="what was given", kind=type(images).__name__))
@@ -112,9 +112,7 @@ def _read_file(path: Path) -> np.ndarray:
         raise ImageError(f"{path} is not an image, or of a kind that Pillow cannot read.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"{path} is too large: {error}") from None
-    except (
-        Exception
-    ) as error:  # a decoder raises whatever it stumbles over: OSError, SyntaxError, struct.error
+    except Exception as error:  # a decoder raises whatever it stumbles over: OSError, SyntaxError, ...
         raise ImageError(f"{path} cannot be read: {error or type(error).__name__}.") from error
 
 

@@ -1,0 +1,56 @@
+"""Importing packages that only some backbones need, with errors that say how to get them."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+
+class BackboneUnavailable(ImportError):
+    """A backbone needs a package that is missing or does not work here; the message says what to do."""
+
+
+def import_optional(module: str, wanted_by: str, install: str) -> ModuleType:
+    """Import a module, or say which command would make it importable.
+
+    Example:
+        >>> import_optional("json", "this example", "pip install json").__name__
+        'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
+            raise BackboneUnavailable(
+                f"{wanted_by} needs the package {module}, which cannot be imported without {error.name}: "
+                f"`pip install {error.name}`."
+            ) from error
+        raise BackboneUnavailable(
+            f"{wanted_by} needs the package {module}, which is not installed: `{install}`."
+        ) from error
+
+
+def import_torchvision(wanted_by: str) -> ModuleType:
+    """Import torchvision, whose wheel must have been built for the very torch that is installed."""
+    try:
+        return import_optional("torchvision", wanted_by, "pip install 'votestream[torchvision]'")
+    except BackboneUnavailable:
+        raise
+    except Exception as error:  # RuntimeError, OSError, ImportError: whatever its compiled half dies of
+        raise BackboneUnavailable(mismatch(wanted_by, error)) from error
+
+
+def mismatch(wanted_by: str, error: Exception) -> str:
+    """What to tell someone whose torchvision does not go with their torch."""
+    torch_version = version("torch")
+    build = torch_version.partition("+")[2] or "cpu"
+    try:
+        torchvision_version = version("torchvision")
+    except PackageNotFoundError:
+        torchvision_version = "of unknown version"
+    return (
+        f"{wanted_by} needs torchvision, but the installed torchvision {torchvision_version} does not match "
+        f"torch {torch_version} ({error}). Install the pair from one place, for instance `pip install "
+        f"--force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/{build}`."
+    )

@@ -1,0 +1,130 @@
+"""What happens to a picture before the network sees it: resizing, cropping, normalising."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from votestream.backbones.images import Picture, check_pixels, load_image, to_rgb
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How one network wants its pictures.
+
+    Args:
+        input_size: Height and width of what the network reads.
+        mean, std: Per channel, of pixels from 0 to 1.
+        resize: `"crop"` scales the shorter side to `shorter_side`, `"squash"` both sides, whatever the
+            picture's proportions; then the middle is cut out.
+        shorter_side: In pixels; `input_size` unless given.
+        interpolation: A filter of Pillow; all of them average over what they shrink.
+
+    Example:
+        >>> how = Preprocessing(32)
+        >>> how.fit(np.zeros((48, 64, 3), np.uint8)).shape
+        (32, 32, 3)
+    """
+
+    input_size: int
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+    resize: str = "crop"
+    shorter_side: int | None = None
+    interpolation: str = "bicubic"
+
+    def __post_init__(self) -> None:
+        # Settings that mean the same are made the same, since the digest is taken over them.
+        for field, value in (
+            ("mean", tuple(float(v) for v in self.mean)),
+            ("std", tuple(float(v) for v in self.std)),
+            ("shorter_side", None if self.shorter_side == self.input_size else self.shorter_side),
+            ("interpolation", self.interpolation.lower()),
+        ):
+            object.__setattr__(self, field, value)
+        if self.input_size < 1:
+            raise ValueError(f"input_size must be at least 1, not {self.input_size}.")
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise ValueError(f"mean and std need 3 values, std above 0: got {self.mean} and {self.std}.")
+        if self.resize not in ("crop", "squash"):
+            raise ValueError(f"resize must be 'crop' or 'squash', not {self.resize!r}.")
+        if self.interpolation.upper() not in Image.Resampling.__members__:
+            known = ", ".join(name.lower() for name in Image.Resampling.__members__)
+            raise ValueError(f"interpolation must be one of {known}, not {self.interpolation!r}.")
+        if self.shorter_side is not None and self.shorter_side < self.input_size:
+            raise ValueError(f"shorter_side {self.shorter_side} is below input_size {self.input_size}.")
+
+    def describe(self) -> str:
+        """All settings as one line of text, the same on every machine."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def fit(self, image: Picture, name: str | None = None) -> np.ndarray:
+        """Bring one picture to uint8 RGB (input_size, input_size, 3)."""
+        pixels = load_image(image, name)
+        size = self.input_size
+        if self._ready(pixels.shape[:2]):
+            return pixels
+        picture = Image.fromarray(np.ascontiguousarray(pixels))
+        width, height = self._scaled(*picture.size)
+        check_pixels((width, height), f"{name or 'the image'}, scaled to what the network reads,")
+        left, top = round((width - size) / 2), round((height - size) / 2)
+        picture = picture.resize((width, height), Image.Resampling[self.interpolation.upper()])
+        return np.asarray(picture.crop((left, top, left + size, top + size)))
+
+    def _scaled(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height before the crop; a longer side is rounded down, as torchvision does."""
+        short = self.shorter_side or self.input_size
+        if self.resize == "squash":
+            return short, short
+        if width <= height:
+            return short, int(short * height / width)
+        return int(short * width / height), short
+
+    def batches(self, images: np.ndarray | list[Any], size: int) -> Iterator[np.ndarray]:
+        """Yield uint8 batches (at most `size`, input_size, input_size, 3), decoding ahead in threads."""
+        if isinstance(images, np.ndarray) and self._ready(images.shape[1:3]):
+            for start in range(0, len(images), size):
+                yield to_rgb(images[start : start + size])
+            return
+        # Pillow lets go of the interpreter while it decodes and resizes, so threads do use every core.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            ahead: deque[list[Future[np.ndarray]]] = deque()
+            for start in range(0, len(images), size):
+                stop = min(start + size, len(images))
+                ahead.append([self._submit(pool, images[i], i) for i in range(start, stop)])
+                if len(ahead) == 2:
+                    yield np.stack([future.result() for future in ahead.popleft()])
+            if ahead:
+                yield np.stack([future.result() for future in ahead.popleft()])
+
+    def _ready(self, shape: tuple[int, ...]) -> bool:
+        """Whether a picture of this height and width needs no resizing."""
+        return self.shorter_side is None and shape == (self.input_size, self.input_size)
+
+    def _submit(self, pool: ThreadPoolExecutor, image: Picture, index: int) -> Future[np.ndarray]:
+        name = str(image) if isinstance(image, (str, os.PathLike)) else f"image {index}"
+        if isinstance(image, Image.Image):
+            image = load_image(image, name)  # here, because a lazily opened image may stand in the list twice
+        return pool.submit(self.fit, image, name)
+
+    def normalise(self, batch: np.ndarray, device: torch.device) -> torch.Tensor:
+        """Turn uint8 pictures (n, height, width, 3) into the network's float input (n, 3, height, width)."""
+        if not batch.flags.writeable or not batch.flags.c_contiguous:
+            batch = np.array(batch)  # torch warns about memory it could not write to
+        # A view: channels stay last in memory, which is how the network likes them.
+        pixels = torch.from_numpy(batch).to(device).permute(0, 3, 1, 2)
+        scale = torch.tensor([1 / (255 * s) for s in self.std], device=device).view(1, 3, 1, 1)
+        shift = torch.tensor([m / s for m, s in zip(self.mean, self.std, strict=True)], device=device)
+        return pixels.float().mul_(scale).sub_(shift.view(1, 3, 1, 1))

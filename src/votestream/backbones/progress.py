@@ -1,0 +1,59 @@
+"""A progress bar that tells images a second, where somebody is watching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class ImagesPerSecond(ProgressColumn):
+    """Speed, without what an earlier run had done already."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f} images/s" if task.speed else "")
+
+
+@contextmanager
+def progress_bar(
+    what: str, total: int, done: int = 0, show: bool | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function to be told of each so many images that are finished.
+
+    Example:
+        >>> with progress_bar("reduced_resnet18", total=3, show=False) as advance:
+        ...     advance(3)
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        ImagesPerSecond(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not _shown(console, show)) as bar:
+        task = bar.add_task(what, total=total, completed=done)
+        yield lambda count: bar.advance(task, count)
+
+
+def note(text: str, show: bool | None = None) -> None:
+    """Tell the person at the terminal, if there is one."""
+    console = Console(stderr=True)
+    if _shown(console, show):
+        console.print(text)
+
+
+def _shown(console: Console, show: bool | None) -> bool:
+    return console.is_terminal if show is None else show

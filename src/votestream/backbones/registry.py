@@ -1,0 +1,81 @@
+"""Backbones by name: a dict and a decorator."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from votestream.backbones.backbone import Backbone
+
+_FACTORIES: dict[str, Callable[..., Backbone]] = {}
+
+
+def register_backbone(name: str) -> Callable[[Callable[..., Backbone]], Callable[..., Backbone]]:
+    """Register a factory under a name, or under a family such as `"timm:NAME"`.
+
+    A factory takes the name it was asked for, or what stands behind a family's colon, then the options.
+
+    Example:
+        >>> @register_backbone("mine:FILE")
+        ... def mine(file, **options):
+        ...     raise ValueError(f"{file} is not there yet")
+        >>> create_backbone("mine:net.pt")
+        Traceback (most recent call last):
+        ...
+        ValueError: net.pt is not there yet
+        >>> del _FACTORIES["mine:FILE"]
+    """
+
+    def keep(factory: Callable[..., Backbone]) -> Callable[..., Backbone]:
+        if name in _FACTORIES:
+            raise ValueError(f"A backbone named {name!r} is registered already.")
+        _FACTORIES[name] = factory
+        return factory
+
+    return keep
+
+
+def create_backbone(name: str, **options: Any) -> Backbone:
+    """Make the backbone of that name; `list_backbones()` tells which there are.
+
+    Every backbone takes `device` ("auto", "cpu", "cuda") and `batch_size`; more depends on the backbone.
+
+    Example:
+        >>> create_backbone("reduced_resnet81")
+        Traceback (most recent call last):
+        ...
+        ValueError: There is no backbone 'reduced_resnet81'. Did you mean 'reduced_resnet18'?
+    """
+    family, _, rest = name.partition(":")
+    for known, factory in _FACTORIES.items():
+        if known == name:
+            return factory(name, **options)
+        if rest and known.startswith(f"{family}:"):
+            return factory(rest, **options)
+    raise ValueError(f"There is no backbone {name!r}. {did_you_mean(name, list_backbones())}")
+
+
+def list_backbones() -> list[str]:
+    """Names that `create_backbone` takes; what stands in capitals behind a colon is yours to fill in.
+
+    Example:
+        >>> list_backbones()
+        ['efficientnet_lite0', 'efficientnet_lite1', 'efficientnet_lite2', 'onnx:FILE', 'reduced_resnet18', \
+'timm:NAME', 'torchvision:NAME']
+    """
+    return sorted(_FACTORIES)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest known names as a question, or all of them where none is near.
+
+    Example:
+        >>> did_you_mean("resnet5", ["resnet50", "resnet18", "vgg16"])
+        "Did you mean 'resnet50' or 'resnet18'?"
+    """
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=3)
+    if near:
+        return f"Did you mean {' or '.join(map(repr, near))}?"
+    return f"Known: {', '.join(known[:20])}{', ...' if len(known) > 20 else '.'}"

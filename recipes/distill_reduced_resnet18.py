@@ -46,7 +46,9 @@ class Settings:
     # The bank: what the teachers see.
     teachers: str = "lite0"  # joined by "+": their features side by side, their probabilities averaged
     size: int = 192  # side of the teachers' view in pixels, a multiple of 32
-    contrast_from: float = 1.0  # each view reaches the teachers with its contrast stretched by a random factor
+    contrast_from: float = (
+        1.0  # each view reaches the teachers with its contrast stretched by a random factor
+    )
     contrast_to: float = 2.2  # between these two (1: as they were trained): more of it softens their answers
     crop: float = 0.6  # smallest share of the image's area in a view
     mix: float = 0.0  # share of the views that are two images in one, half mixup, half cutmix
@@ -67,7 +69,15 @@ class Settings:
     seed: int = 0
 
     def bank_key(self) -> tuple:
-        return (self.teachers, self.size, self.contrast_from, self.contrast_to, self.crop, self.mix, self.views)
+        return (
+            self.teachers,
+            self.size,
+            self.contrast_from,
+            self.contrast_to,
+            self.crop,
+            self.mix,
+            self.views,
+        )
 
     def override(self, text: str) -> Settings:
         """`relation=1,labels=0` applied to these settings."""
@@ -119,7 +129,9 @@ def mix_views(views: Tensor, share: float) -> tuple[Tensor, Tensor]:
     keep = torch.rand(n, 1, 1, device=DEVICE)
     span = torch.linspace(0, 1, size, device=DEVICE)
     centre, half = torch.rand(n, 2, device=DEVICE), (1 - keep).sqrt() / 2
-    hole = ((span - centre[:, :1]).abs()[:, None, :] < half) & ((span - centre[:, 1:]).abs()[:, :, None] < half)
+    hole = ((span - centre[:, :1]).abs()[:, None, :] < half) & (
+        (span - centre[:, 1:]).abs()[:, :, None] < half
+    )
     chance = torch.rand(n, 1, 1, device=DEVICE)
     weight = torch.where(chance < share / 2, keep.expand_as(hole), 1 - hole.float())
     weight = weight.masked_fill(chance > share, 1)
@@ -212,7 +224,9 @@ def losses(net: nn.Module, heads: nn.Module, x: Tensor, features: Tensor, logits
     t = s.temperature
     soft = F.kl_div((to_logits / t).log_softmax(1), (logits.float() / t).softmax(1), reduction="batchmean")
     loss = loss + s.logits * t * t * soft
-    own, other = (F.cross_entropy(to_labels, labels[:, i], reduction="none", label_smoothing=0.1) for i in (0, 1))
+    own, other = (
+        F.cross_entropy(to_labels, labels[:, i], reduction="none", label_smoothing=0.1) for i in (0, 1)
+    )
     loss = loss + s.labels * (weight * own + (1 - weight) * other).mean()
     if s.relation:
         loss = loss + s.relation * relation_loss(f, features)
@@ -248,14 +262,18 @@ def train(bank: Bank, s: Settings, deadline: float = math.inf, compiled: bool = 
         index, order = order[: s.batch], order[s.batch :]
         x = student_input(bank.images[index], s.jitter)
         target = (bank.features[index].float() - mean) / spread
-        loss = losses(fast_net, heads, x, target, bank.logits[index], bank.labels[index], bank.weight[index], s)
+        loss = losses(
+            fast_net, heads, x, target, bank.logits[index], bank.labels[index], bank.weight[index], s
+        )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         running += loss.detach()
         step += 1
         if step % 500 == 0:
-            print(f"step {step}, {progress:.1%}, {time.time() - started:.0f} s, loss {running.item() / 500:.4f}")
+            print(
+                f"step {step}, {progress:.1%}, {time.time() - started:.0f} s, loss {running.item() / 500:.4f}"
+            )
             running.zero_()
     print(f"{step} steps of {s.batch} in {time.time() - started:.0f} s")
     pad_filters(net, s.pad, 20)
@@ -309,15 +327,27 @@ def save(net: nn.Module, spread: float, s: Settings, path: Path, dtype: torch.dt
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--teacher-dir", type=Path, default=Path(sysconfig.get_paths()["purelib"]))
     parser.add_argument("--set", default="", help="settings other than the defaults, as views=12,mix=0.5")
-    parser.add_argument("--trial", action="append", help="train one more student on the same bank with these changes")
-    parser.add_argument("--hold-out", type=int, default=0, help="classes kept from the student for validation")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="the last student ends so long after the start")
-    parser.add_argument("--compile", default="", help="teacher, student or both joined by +: faster after a minute")
-    parser.add_argument("--images", type=int, default=None, help="only the first so many images: a smoke test")
+    parser.add_argument(
+        "--trial", action="append", help="train one more student on the same bank with these changes"
+    )
+    parser.add_argument(
+        "--hold-out", type=int, default=0, help="classes kept from the student for validation"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="the last student ends so long after the start"
+    )
+    parser.add_argument(
+        "--compile", default="", help="teacher, student or both joined by +: faster after a minute"
+    )
+    parser.add_argument(
+        "--images", type=int, default=None, help="only the first so many images: a smoke test"
+    )
     parser.add_argument("--out", type=Path, help="folder for the weights")
     args = parser.parse_args()
     base = Settings().override(args.set)
@@ -331,10 +361,16 @@ def main() -> None:
     labels = torch.from_numpy(np.load(args.data / "labels.npy")[: args.images]).long().to(DEVICE)
     # New classes are spread over the alphabet of WordNet ids, so over all kinds of things; of the others every
     # twentieth image is kept back as well.
-    new = labels % max(200 // args.hold_out, 1) == 2 if args.hold_out else torch.zeros_like(labels, dtype=torch.bool)
+    new = (
+        labels % max(200 // args.hold_out, 1) == 2
+        if args.hold_out
+        else torch.zeros_like(labels, dtype=torch.bool)
+    )
     held = torch.arange(len(labels), device=DEVICE) % 20 == 0
     learn = ~new & ~held
-    print(f"{learn.sum()} images to learn from, {new.sum()} of new classes, {(held & ~new).sum()} others held out")
+    print(
+        f"{learn.sum()} images to learn from, {new.sum()} of new classes, {(held & ~new).sum()} others held out"
+    )
 
     bank_key, bank = None, None
     for trial in args.trial or [""]:

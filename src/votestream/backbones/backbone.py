@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from votestream.backbones.images import Pictures, as_sequence
 from votestream.backbones.preprocessing import Preprocessing
+from votestream.validation import as_device
 
 
 class Backbone:
@@ -50,7 +51,7 @@ class Backbone:
         self.preprocessing = preprocessing
         self.input_size = preprocessing.input_size
         self.feature_scale = float(feature_scale)
-        self.device = resolve_device(device)
+        self.device = as_device(device)
         self.batch_size = batch_size or default_batch_size(self.input_size, self.device)
         self._weights_digest = weights_digest
         self._network = network.to(self.device) if isinstance(network, nn.Module) else network
@@ -121,16 +122,6 @@ def spread(features: np.ndarray) -> float:
         1.0
     """
     return float(np.std(features, dtype=np.float64))
-
-
-def resolve_device(device: str) -> torch.device:
-    """`"auto"` is the GPU where there is one; a GPU that is not there is an error."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    wanted = torch.device(device)
-    if wanted.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device='cuda' was asked for, but torch sees no GPU: use device='cpu' or 'auto'.")
-    return wanted
 
 
 def default_batch_size(input_size: int, device: torch.device) -> int:

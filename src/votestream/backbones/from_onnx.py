@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from votestream.backbones.backbone import Backbone, resolve_device
+from votestream.backbones.backbone import Backbone
 from votestream.backbones.optional import import_optional
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from votestream.backbones.registry import did_you_mean, register_backbone
+from votestream.validation import as_device
 
 
 @register_backbone("onnx:FILE")
@@ -43,7 +44,7 @@ def onnx_backbone(
     if not path.is_file():
         raise ValueError(f"There is no file {path}.")
     runtime = import_optional("onnxruntime", f"the backbone 'onnx:{file}'", "pip install 'votestream[onnx]'")
-    where = resolve_device(device)
+    where = as_device(device)
     if where.type == "cuda" and "CUDAExecutionProvider" not in runtime.get_available_providers():
         if device != "auto":
             raise ValueError("onnxruntime sees no GPU: install onnxruntime-gpu, or use device='cpu'.")

@@ -1,0 +1,61 @@
+"""The command `votestream`."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from votestream._version import __version__
+from votestream.backbones.cache_cli import app as cache_app
+
+app = typer.Typer(
+    help="Learn new classes from a stream, without forgetting the old ones and without keeping the data.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+app.add_typer(cache_app, name="cache")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"votestream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Learn new classes from a stream."""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("votestream-demo.png"),
+    budget: Annotated[int, typer.Option(min=10, help="Exemplar features kept, all classes together.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Order of classes and images.")] = 0,
+) -> None:
+    """Learn ten classes of real images, two at a time, in front of your eyes (seconds, no download)."""
+    from votestream import demo as show  # the network is loaded only by who looks through it
+
+    console = Console()
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
+    console.print(
+        "Ten classes of CIFAR-10 arrive two at a time. Each image is seen once and thrown away.\n"
+        f"At most {budget} feature vectors are kept; no task number is given when it answers.\n"
+    )
+    outcome = show.run(console, seed, budget)
+    show.report_memory(console, outcome)
+    if importlib.util.find_spec("matplotlib") is None:
+        console.print("No picture was drawn: pip install 'votestream\\[plots]' brings matplotlib.")
+        return
+    show.plot(outcome, out)
+    console.print(f"Curves and confusion matrices: [bold]{out}[/bold]")

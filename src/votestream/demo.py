@@ -1,0 +1,156 @@
+"""`votestream demo`: a real image stream that ships with the package, learned and judged in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from votestream.backbones import Backbone, create_backbone
+from votestream.learners import CandidatesVoting
+
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+N_TASKS = 5
+VARIANTS: dict[str, dict[str, Any]] = {
+    "Baseline": {"augment": False, "decide": "argmax"},
+    "Nearest exemplar": {"decide": "nearest"},
+    "CandidatesVoting": {},
+}
+
+
+def sample(part: str) -> tuple[NDArray[np.uint8], NDArray[np.str_]]:
+    """The shipped CIFAR-10 images, "train" (100 a class) or "test" (50 a class), and their labels.
+
+    >>> images, labels = sample("test")
+    >>> images.shape, labels[0], labels[-1]
+    ((500, 32, 32, 3), np.str_('airplane'), np.str_('truck'))
+    """
+    with (resources.files("votestream") / "sample" / f"{part}.webp").open("rb") as file:
+        sheet = np.asarray(Image.open(file).convert("RGB"))
+    per_class = sheet.shape[1] // 32
+    images = sheet.reshape(10, 32, per_class, 32, 3).swapaxes(1, 2).reshape(-1, 32, 32, 3)
+    return images, np.repeat(np.array(CLASSES), per_class)
+
+
+@dataclass
+class Outcome:
+    """What a run of the demo measured."""
+
+    tasks: list[list[str]]
+    accuracy: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in VARIANTS})
+    confusion: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    exemplar_bytes: int = 0
+    model_bytes: int = 0
+    image_bytes: int = 0
+    kept: int = 0
+
+
+def run(console: Console, seed: int = 0, budget: int = 200) -> Outcome:
+    """Learn five tasks of two classes, once through, and print the accuracy on everything seen after each."""
+    backbone = create_backbone("reduced_resnet18", device="cpu")
+    train_images, train_labels = sample("train")
+    test_images, test_labels = sample("test")
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(CLASSES)
+    outcome = Outcome([names.tolist() for names in np.split(order, N_TASKS)], image_bytes=train_images.nbytes)
+    learners = {name: CandidatesVoting(budget, seed=seed, device="cpu", **v) for name, v in VARIANTS.items()}
+
+    with _progress(console) as progress:
+        looking = progress.add_task("Looking at the images", total=len(train_images) + len(test_images))
+        train = _features(backbone, train_images, lambda n: progress.advance(looking, n))
+        test = _features(backbone, test_images, lambda n: progress.advance(looking, n))
+        learning = progress.add_task("Learning, each image once", total=len(train_images))
+        for number, names in enumerate(outcome.tasks):
+            rows = rng.permutation(np.flatnonzero(np.isin(train_labels, names)))
+            for batch in np.split(rows, range(10, len(rows), 10)):
+                for learner in learners.values():
+                    learner.partial_fit(train[batch], train_labels[batch], task=number)
+                progress.advance(learning, len(batch))
+            seen = np.isin(test_labels, np.concatenate(outcome.tasks[: number + 1]))
+            for name, learner in learners.items():
+                correct = learner.predict(test[seen]) == test_labels[seen]
+                outcome.accuracy[name].append(float(correct.mean()))
+            console.print(_task_table(outcome, number))
+
+    for name, learner in learners.items():
+        outcome.confusion[name] = _confusion(test_labels, learner.predict(test), order)
+    voter = learners["CandidatesVoting"]
+    outcome.kept = len(voter.exemplars_.features)
+    outcome.exemplar_bytes = voter.exemplars_.features.nbytes
+    outcome.model_bytes = voter.memory_bytes()
+    return outcome
+
+
+def _progress(console: Console) -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=console)
+
+
+def _features(backbone: Backbone, images: NDArray[np.uint8], advance: Any) -> NDArray[np.float32]:
+    parts = []
+    for start in range(0, len(images), 100):
+        parts.append(backbone(images[start : start + 100]))
+        advance(len(parts[-1]))
+    return np.concatenate(parts)
+
+
+def _task_table(outcome: Outcome, number: int) -> Table:
+    names = " and ".join(outcome.tasks[number])
+    table = Table(title=f"After task {number + 1} of {N_TASKS}: {names}", title_justify="left", min_width=60)
+    table.add_column("accuracy on all classes seen so far")
+    table.add_column(f"{2 * (number + 1)} classes", justify="right")
+    for name, accuracies in outcome.accuracy.items():
+        table.add_row(name, f"{accuracies[number]:.1%}")
+    return table
+
+
+def _confusion(truth: NDArray[Any], answers: NDArray[Any], order: NDArray[Any]) -> NDArray[np.int64]:
+    return np.array([[np.sum((truth == t) & (answers == a)) for a in order] for t in order])
+
+
+def report_memory(console: Console, outcome: Outcome) -> None:
+    table = Table(title="What it keeps", title_justify="left", min_width=60)
+    table.add_column("kept between calls")
+    table.add_column("KB", justify="right")
+    table.add_row(f"{outcome.kept} exemplar features (no image)", f"{outcome.exemplar_bytes / 1024:,.0f}")
+    table.add_row(
+        "the whole model: exemplars, statistics, head, random state", f"{outcome.model_bytes / 1024:,.0f}"
+    )
+    table.add_row("storing the training images instead", f"{outcome.image_bytes / 1024:,.0f}")
+    console.print(table)
+
+
+def plot(outcome: Outcome, path: Path) -> None:
+    """Accuracy after each task, and where the answers of each variant went in the end."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 3.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    curves, *maps = figure.subplots(1, 1 + len(VARIANTS), width_ratios=[1.3, 1, 1, 1])
+    steps = np.arange(1, N_TASKS + 1)
+    for (name, accuracy), marker in zip(outcome.accuracy.items(), "os^", strict=True):
+        curves.plot(2 * steps, 100 * np.array(accuracy), marker=marker, label=name)
+    curves.set(xlabel="classes seen", ylabel="accuracy on all of them (%)", xticks=2 * steps, ylim=(0, 100))
+    curves.grid(alpha=0.3)
+    curves.legend(loc="lower left")
+    names = [name for task in outcome.tasks for name in task]
+    for axes, (name, confusion) in zip(maps, outcome.confusion.items(), strict=True):
+        axes.imshow(confusion / confusion.sum(1, keepdims=True), cmap="viridis", vmin=0, vmax=1)
+        axes.set_title(f"{name}: {np.trace(confusion) / confusion.sum():.0%}")
+        axes.set_xticks(range(10), names, rotation=90, fontsize=7)
+        axes.set_yticks(range(10), names if axes is maps[0] else [], fontsize=7)
+        axes.set_xlabel("answered, in order of learning")
+        for edge in range(2, 10, 2):
+            axes.axhline(edge - 0.5, color="white", linewidth=0.4)
+            axes.axvline(edge - 0.5, color="white", linewidth=0.4)
+    maps[0].set_ylabel("true class")
+    figure.savefig(path, dpi=130)

@@ -3,8 +3,8 @@
     python benchmarks/backbone_accuracy.py reduced_resnet18 --data-dir data
 
 `--data-dir` holds the official folders `cifar-100-python` and `cifar-10-batches-py`. The test part is used
-once, for the accuracies: the linear probe's regularisation is chosen on a tenth of the training part. Rows are
-appended to `results/backbone_accuracy.csv`.
+once, for the accuracies: the linear probe's regularisation is chosen on a tenth of the training part.
+Rows are appended to `results/backbone_accuracy.csv`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def main() -> None:
     fresh = not args.csv.exists()
     args.csv.parent.mkdir(parents=True, exist_ok=True)
     with args.csv.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         if fresh:
             writer.writeheader()
         for data_set in args.data_sets:

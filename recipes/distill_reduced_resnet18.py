@@ -167,7 +167,8 @@ def build_bank(teacher: nn.Module, images: Tensor, labels: Tensor, s: Settings, 
 def pad_filters(net: nn.Module, old: int, new: int) -> None:
     """Pad the layers of `old` filters to `new` with zeros; `new < old` cuts them off again.
 
-    cuDNN otherwise pads 20 filters itself, at every call. All-zero filters before a ReLU get no gradient, so they stay zero.
+    cuDNN otherwise pads 20 filters itself, at every call. All-zero filters before a ReLU get no gradient, so
+    they stay zero.
     """
 
     def fit(t: Tensor, value: float = 0.0) -> Tensor:

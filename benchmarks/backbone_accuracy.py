@@ -3,8 +3,8 @@
     python benchmarks/backbone_accuracy.py reduced_resnet18 --data-dir data
 
 `--data-dir` holds the official folders `cifar-100-python` and `cifar-10-batches-py`. The test part is used
-once, for the accuracies: the linear probe's regularisation is chosen on a tenth of the training part. Rows are
-appended to `results/backbone_accuracy.csv`.
+once, for the accuracies: the linear probe's regularisation is chosen on a tenth of the training part.
+Rows are appended to `results/backbone_accuracy.csv`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def read(folder: Path, names: list[str], label_key: bytes) -> tuple[np.ndarray, 
     """Images (n, 32, 32, 3) uint8 and labels of some of CIFAR's pickles."""
     parts = [pickle.loads((folder / name).read_bytes(), encoding="bytes") for name in names]
     pixels = np.concatenate([part[b"data"] for part in parts]).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(pixels), torch.tensor(
-        np.concatenate([part[label_key] for part in parts])
-    ).long()
+    return np.ascontiguousarray(pixels), torch.tensor(np.concatenate([part[label_key] for part in parts])).long()
 
 
 def class_means(x: Tensor, y: Tensor) -> Tensor:
@@ -96,9 +94,7 @@ def linear_probe(x: Tensor, y: Tensor, test: Tensor, iterations: int) -> tuple[T
     return guess, f"L-BFGS {iterations} iterations; penalty {best:g} chosen on a tenth of the training part"
 
 
-def measure(
-    backbone: str, weights: Path | None, data_dir: Path, data_set: str, iterations: int
-) -> Iterator[dict]:
+def measure(backbone: str, weights: Path | None, data_dir: Path, data_set: str, iterations: int) -> Iterator[dict]:
     sees = create_backbone(backbone, **({"weights": weights} if weights else {}))
     folder, train, test, key = FILES[data_set]
     began = time.time()
@@ -120,9 +116,7 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("backbone")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--weights", type=Path, help="a weights file other than the backbone's own")
@@ -138,7 +132,7 @@ def main() -> None:
     fresh = not args.csv.exists()
     args.csv.parent.mkdir(parents=True, exist_ok=True)
     with args.csv.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         if fresh:
             writer.writeheader()
         for data_set in args.data_sets:

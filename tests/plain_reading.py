@@ -62,9 +62,7 @@ def pnn_prior(f, exemplars, tasks, n_tasks, eps_r=1e-8):
     """Eq. 4."""
     alpha = np.zeros(n_tasks)
     for k in range(n_tasks):
-        distances = [
-            np.sqrt(((f - v) ** 2).sum()) for v, task in zip(exemplars, tasks, strict=True) if task == k
-        ]
+        distances = [np.sqrt(((f - v) ** 2).sum()) for v, task in zip(exemplars, tasks, strict=True) if task == k]
         alpha[k] = 1 / (eps_r + min(distances)) if distances else 0.0
     return alpha / alpha.sum()
 

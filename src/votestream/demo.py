@@ -121,9 +121,7 @@ def report_memory(console: Console, outcome: Outcome) -> None:
     table.add_column("kept between calls")
     table.add_column("KB", justify="right")
     table.add_row(f"{outcome.kept} exemplar features (no image)", f"{outcome.exemplar_bytes / 1024:,.0f}")
-    table.add_row(
-        "the whole model: exemplars, statistics, head, random state", f"{outcome.model_bytes / 1024:,.0f}"
-    )
+    table.add_row("the whole model: exemplars, statistics, head, random state", f"{outcome.model_bytes / 1024:,.0f}")
     table.add_row("storing the training images instead", f"{outcome.image_bytes / 1024:,.0f}")
     console.print(table)
 

@@ -53,9 +53,7 @@ def _complain_about_values(X: NDArray[np.float32]) -> None:
         rows = bad.any(1).nonzero()[0]
         if len(rows):
             raise ValueError(f"X holds {name} in row {rows[0]}; every feature must be finite")
-    raise ValueError(
-        f"X holds values as large as {np.abs(X).max():.3g}; rescale the features to {LARGEST:g} at most"
-    )
+    raise ValueError(f"X holds values as large as {np.abs(X).max():.3g}; rescale the features to {LARGEST:g} at most")
 
 
 def as_labels(y: Any, n: int) -> list[str | int]:
@@ -90,9 +88,7 @@ def as_labels(y: Any, n: int) -> list[str | int]:
         elif isinstance(label, np.integer):
             labels[row] = int(label)
         else:
-            raise ValueError(
-                f"labels must be strings or integers, got {label!r} ({kind.__name__}) in row {row}"
-            )
+            raise ValueError(f"labels must be strings or integers, got {label!r} ({kind.__name__}) in row {row}")
     return labels
 
 
@@ -124,13 +120,7 @@ def as_label_array(labels: list[str | int]) -> NDArray[Any]:
 def check_positive(name: str, value: Any, kind: type = float, allow_zero: bool = False) -> None:
     """Complain unless the constructor argument is a finite number above zero (or not below it)."""
     numeric = isinstance(value, (int, np.integer) if kind is int else (int, float, np.number))
-    if (
-        not numeric
-        or isinstance(value, bool)
-        or not np.isfinite(value)
-        or value < 0
-        or not (value or allow_zero)
-    ):
+    if not numeric or isinstance(value, bool) or not np.isfinite(value) or value < 0 or not (value or allow_zero):
         wanted = "an integer" if kind is int else "a number"
         bound = "of at least 0" if allow_zero else "above 0"
         raise ValueError(f"{name} must be {wanted} {bound}, got {value!r}")

@@ -51,9 +51,7 @@ def test_weights_that_cannot_be_fetched_are_explained(torchvision, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", ["torchvision:resnet50", "timm:resnet18"])
-def test_a_torchvision_that_does_not_match_torch_is_explained(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_torchvision_that_does_not_match_torch_is_explained(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(module: str) -> None:
         raise RuntimeError("operator torchvision::nms does not exist")
 
@@ -118,9 +116,7 @@ def onnx_file(path: Path, batch: int | str = "n", channels_last: bool = False, s
 
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("batch", ["n", 1, 4])
-def test_onnx_files_run_whatever_their_layout_and_batch(
-    tmp_path: Path, batch: int | str, channels_last: bool
-) -> None:
+def test_onnx_files_run_whatever_their_layout_and_batch(tmp_path: Path, batch: int | str, channels_last: bool) -> None:
     path = onnx_file(tmp_path / "net.onnx", batch, channels_last)
     backbone = create_backbone(f"onnx:{path}", output="pooled", mean=(0.5,) * 3, std=(0.5,) * 3, device="cpu")
     images = pictures(6, 8, 8)

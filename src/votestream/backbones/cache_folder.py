@@ -41,9 +41,7 @@ def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     if given := os.environ.get("VOTESTREAM_CACHE"):
         return Path(given).expanduser()
     if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "votestream" / "Cache"
-        )
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "votestream" / "Cache"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "votestream"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "votestream"
@@ -89,9 +87,7 @@ def list_cached(folder: str | os.PathLike[str] | None = None) -> list[CacheEntry
     return sorted(entries, key=lambda entry: entry.created)
 
 
-def clear_cached(
-    backbone: str | None = None, folder: str | os.PathLike[str] | None = None
-) -> list[CacheEntry]:
+def clear_cached(backbone: str | None = None, folder: str | os.PathLike[str] | None = None) -> list[CacheEntry]:
     """Delete entries, of one backbone or all, and return them; those being computed just now are left alone.
 
     Example:

@@ -56,11 +56,7 @@ def _faster(network: nn.Module) -> nn.Module:
     """Let convolutions pad for themselves where all sides are padded alike, and activations work in place."""
     for module in network.modules():
         padding = getattr(module, "static_padding", None)
-        if (
-            isinstance(module, nn.Conv2d)
-            and isinstance(padding, nn.ZeroPad2d)
-            and len(set(padding.padding)) == 1
-        ):
+        if isinstance(module, nn.Conv2d) and isinstance(padding, nn.ZeroPad2d) and len(set(padding.padding)) == 1:
             module.padding = (padding.padding[0], padding.padding[0])
             module.static_padding = nn.Identity()
         elif isinstance(module, nn.ReLU6):

@@ -70,9 +70,7 @@ def _pairs(network: nn.Module, probe: Tensor) -> list[tuple[nn.Conv2d, str]]:
     finally:
         for hook in hooks:
             hook.remove()
-    return [
-        (conv, name) for conv, name in pairs if calls[conv] == 1 and calls[network.get_submodule(name)] == 1
-    ]
+    return [(conv, name) for conv, name in pairs if calls[conv] == 1 and calls[network.get_submodule(name)] == 1]
 
 
 def _fold(conv: nn.Conv2d, norm: nn.Module) -> None:

@@ -89,9 +89,7 @@ class OnnxNetwork:
         sides = shape[1:3] if self._channels_last else shape[2:]
         fits = len(shape) == 4 and (self._channels_last or shape[1] == 3 or not isinstance(shape[1], int))
         if not fits or source.type != "tensor(float)" or (sides[0] != sides[1] and isinstance(sides[0], int)):
-            raise ValueError(
-                f"{path} reads {source.type} {shape}, not square float RGB pictures (n, 3, size, size)."
-            )
+            raise ValueError(f"{path} reads {source.type} {shape}, not square float RGB pictures (n, 3, size, size).")
         self.input_size = sides[0] if isinstance(sides[0], int) else None
         self.fixed_batch = shape[0] if isinstance(shape[0], int) else None
         content = hashlib.sha256(f"onnx {self._output}\n".encode())
@@ -105,9 +103,7 @@ class OnnxNetwork:
         if self._channels_last:
             pixels = pixels.transpose(0, 2, 3, 1)
         if self.fixed_batch and len(pixels) < self.fixed_batch:
-            pixels = np.concatenate(
-                [pixels, np.zeros((self.fixed_batch - len(x), *pixels.shape[1:]), np.float32)]
-            )
+            pixels = np.concatenate([pixels, np.zeros((self.fixed_batch - len(x), *pixels.shape[1:]), np.float32)])
         result = self._session.run([self._output], {self._input: np.ascontiguousarray(pixels)})[0]
         return torch.from_numpy(np.array(result[: len(x)]))
 

@@ -78,9 +78,7 @@ def strip_head(network: nn.Module, classes: int) -> nn.Module:
         name
         for name, module in network.named_modules()
         if (isinstance(module, nn.Linear) and module.out_features == classes)
-        or (
-            isinstance(module, nn.Conv2d) and module.out_channels == classes
-        )  # SqueezeNet scores by convolution
+        or (isinstance(module, nn.Conv2d) and module.out_channels == classes)  # SqueezeNet scores by convolution
     ]
     if not heads:
         raise ValueError(f"Found no layer with {classes} outputs to take away.")

@@ -26,9 +26,7 @@ class ImagesPerSecond(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(
-    what: str, total: int, done: int = 0, show: bool | None = None
-) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int, done: int = 0, show: bool | None = None) -> Iterator[Callable[[int], None]]:
     """Yield a function to be told of each so many images that are finished.
 
     Example:

@@ -31,9 +31,7 @@ def reduced_resnet18(
         weights: A file that `recipes/distill_reduced_resnet18.py` wrote; the package's own unless given.
     """
     if weights is None:
-        with resources.as_file(
-            resources.files("votestream.backbones") / "weights" / f"{name}.safetensors"
-        ) as path:
+        with resources.as_file(resources.files("votestream.backbones") / "weights" / f"{name}.safetensors") as path:
             tensors, about = _read(path)
     else:
         tensors, about = _read(Path(weights))
@@ -64,9 +62,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or no safetensors file: {error}.") from error
     if about.get("network") != "reduced_resnet18" or not {"mean", "std", "feature_scale"} <= about.keys():
-        raise ValueError(
-            f"{path} does not say that it holds a reduced_resnet18 with mean, std and feature_scale."
-        )
+        raise ValueError(f"{path} does not say that it holds a reduced_resnet18 with mean, std and feature_scale.")
     return tensors, about
 
 

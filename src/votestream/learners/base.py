@@ -222,9 +222,7 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         if not self._is_fitted():
-            raise NotFittedError(
-                f"this {type(self).__name__} has learned nothing yet; call partial_fit first"
-            )
+            raise NotFittedError(f"this {type(self).__name__} has learned nothing yet; call partial_fit first")
 
 
 def _held_bytes(value: Any, seen: set[int]) -> int:

@@ -161,9 +161,7 @@ class CandidatesVoting(Learner):
         self._allocate(X.shape[1])
         scale = self._setting("scale")
         spread = float(X.std(dtype=np.float64))
-        self._scale = np.float32(
-            1 / spread if scale == "auto" and spread else 1 if scale in (None, "auto") else scale
-        )
+        self._scale = np.float32(1 / spread if scale == "auto" and spread else 1 if scale in (None, "auto") else scale)
 
     def _allocate(self, width: int) -> None:
         self._random = RandomPool(self.seed)

@@ -36,9 +36,7 @@ class GrowingHead:
         new, columns = n_classes - self.n_classes, self.width + self._bias
         rows = np.zeros((new, columns), np.float32)
         if self._init == "uniform":
-            rows = (2 * torch.rand(new, columns, generator=generator).numpy() - 1) * np.float32(
-                self.width**-0.5
-            )
+            rows = (2 * torch.rand(new, columns, generator=generator).numpy() - 1) * np.float32(self.width**-0.5)
         self._append(rows)
 
     def _append(self, rows: NDArray[np.float32]) -> None:

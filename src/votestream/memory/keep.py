@@ -55,9 +55,7 @@ class Reservoir:
     def grow(self, store: ExemplarStore, n_classes: int) -> None:
         """New classes need no room made: the draw makes it."""
 
-    def offer(
-        self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None
-    ) -> None:
+    def offer(self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None) -> None:
         draws = torch.rand(len(items), generator=self._generator, dtype=torch.float64).tolist()
         for item, label, draw in zip(items, labels.tolist(), draws, strict=True):
             self._seen += 1  # counted inside the batch, sample by sample
@@ -94,9 +92,7 @@ class Balanced:
     def grow(self, store: ExemplarStore, n_classes: int) -> None:
         """Room is made as samples come, one by one."""
 
-    def offer(
-        self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None
-    ) -> None:
+    def offer(self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None) -> None:
         counts = self._counts
         for item, label in zip(items, labels.tolist(), strict=True):
             counts.extend([0] * (label + 1 - len(counts)))
@@ -140,9 +136,7 @@ class FirstIn:
         self._quota.grow(n_classes)
         store.remove(self._quota.excess(store.labels, store.arrivals))
 
-    def offer(
-        self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None
-    ) -> None:
+    def offer(self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: object = None) -> None:
         for item, label in zip(items, labels.tolist(), strict=True):
             if not store.full and len(store.members(label)) < self._quota.per_class:
                 store.add(item, label)

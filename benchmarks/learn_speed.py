@@ -32,8 +32,8 @@ import votestream as vs  # noqa: E402
 D, C, N_TASKS, Q, BATCH = 160, 100, 20, 2000, 10
 
 
-def make_stream(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Overlapping Gaussian classes (a linear probe gets most, not all), numbered by first appearance."""
+def make_stream(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Overlapping Gaussian classes, numbered by first appearance; and 10,000 queries of the same kind."""
     rng = np.random.default_rng(0)
     centres = 0.5 * rng.standard_normal((C, D)).astype(np.float32)
     per_task = C // N_TASKS
@@ -43,7 +43,11 @@ def make_stream(n: int) -> tuple[np.ndarray, np.ndarray]:
         first = {c: i for i, c in enumerate(dict.fromkeys(y.tolist()))}
         labels += [task * per_task + first[c] for c in y.tolist()]
     y = np.array(labels)
-    return centres[y] + 0.85 * rng.standard_normal((len(y), D), dtype=np.float32), y
+
+    def draw(labels: np.ndarray) -> np.ndarray:
+        return centres[labels] + 0.85 * rng.standard_normal((len(labels), D), dtype=np.float32)
+
+    return draw(y), y, draw(rng.integers(0, C, 10_000))
 
 
 def learn(X: np.ndarray, y: np.ndarray, rows_a_call: int) -> vs.CandidatesVoting:
@@ -101,10 +105,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "learn_speed.csv")
     args = parser.parse_args()
-    X, y = make_stream(args.samples)
+    X, y, queries = make_stream(args.samples)
     n, task = len(X), len(X) // N_TASKS
     model, plain = learn(X, y, task), learn_plainly(X, y)
-    queries = X[np.random.default_rng(1).permutation(n)[:10_000]]
     exemplars, weights = model.exemplars_.features, model.weights_
     few = queries[:500]
 
@@ -140,6 +143,7 @@ def main() -> None:
     times: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(args.rounds):
         for name, (_, work) in measures.items():
+            time.sleep(0.5)  # threads that the one before left spinning go to sleep
             times[name].append(work())
     rate = {name: count / statistics.median(times[name]) for name, (count, _) in measures.items()}
 

@@ -23,7 +23,7 @@ class OnlineSampler:
                 while len(self.E[other]) > self.q:
                     del self.E[other][self.farthest(other)]
         n = self.count[y]
-        self.mean[y] = n / (n + 1) * self.mean[y] + 1 / (n + 1) * v
+        self.mean[y] = n / (n + 1) * self.mean[y] + 1 / (n + 1) * v.astype(np.float64)
         self.count[y] = n + 1
         if len(self.E[y]) < self.q:
             if sum(map(len, self.E.values())) < self.Q:

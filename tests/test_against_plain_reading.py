@@ -31,7 +31,7 @@ def assert_same_exemplars(model, sampler, n_classes):
         assert as_set(kept.features[kept.labels == c]) == as_set(sampler.E[c]), f"class {c} differs"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     budget=st.integers(1, 60),

@@ -90,7 +90,7 @@ class Neighbours:
         self._centre = exemplars.mean(0)
         offsets = exemplars - self._centre
         self._offsets = (offsets * offsets).sum(1)
-        self._rounding = 1e-4 * float((self._centre * self._centre).sum()) ** 0.5
+        self._rounding = 1e-3 * float((self._centre * self._centre).sum()) ** 0.5
 
     def distances(self, X: Array) -> Array:
         """(n, n_groups); infinite where a group has no exemplar."""
@@ -103,36 +103,31 @@ class Neighbours:
     def _block(self, X: Array) -> Array:
         xp = library_of(X)
         centred = X - self._centre
-        nearest = self._group_minimum(centred, self._exemplars, self._offsets)
-        length = (centred * centred).sum(1)[:, None]
-        squared = nearest + (length + 2 * (centred @ self._centre)[:, None])
-        size = length[:, 0]
-        close = xp.amin(squared, axis=1) < 1e-3 * size + self._rounding * xp.sqrt(size)
-        if close.any():  # a query all but equal to an exemplar: float32 cancels too much
-            squared[close] = self._precise(X[close])
-        return xp.sqrt(squared.clip(0))
+        size = (centred * centred).sum(1)
+        base = size + 2 * (centred @ self._centre)
+        squared = (-2 * centred) @ self._exemplars.T
+        squared += self._offsets
+        nearest = self._group_minimum(squared) + base[:, None]
+        doubt = 1e-2 * size + self._rounding * xp.sqrt(size)
+        close = xp.amin(nearest, axis=1) < doubt
+        if close.any():  # a query all but equal to an exemplar, where float32 cancels too much
+            for row in range(len(X)):
+                if close[row]:
+                    whole = squared[row] + base[row]
+                    near = whole < doubt[row]
+                    offsets = self._exemplars[near] - X[row]
+                    whole[near] = (offsets * offsets).sum(1)
+                    nearest[row] = self._group_minimum(whole[None])[0]
+        return xp.sqrt(nearest.clip(0))
 
-    def _precise(self, X: Array) -> Array:
-        if self._numpy:
-            centre = self._centre.astype(np.float64)
-            exemplars, centred = self._exemplars - centre, X - centre
-        else:
-            centre = self._centre.double()
-            exemplars, centred = self._exemplars.double() - centre, X.double() - centre
-        nearest = self._group_minimum(centred, exemplars, (exemplars * exemplars).sum(1))
-        squared = nearest + (centred * centred).sum(1)[:, None]
-        return squared if self._numpy else squared.float()
-
-    def _group_minimum(self, X: Array, exemplars: Array, offsets: Array) -> Array:
-        """min over each group of offset - 2 v·x, (n, n_groups)."""
-        squared = (-2 * X) @ exemplars.T
-        squared += offsets
+    def _group_minimum(self, squared: Array) -> Array:
+        """The smallest of each group of columns, (n, n_groups)."""
         if self._numpy:
             minimum = np.minimum.reduceat(squared, self._starts, axis=1)
             if len(self._starts) == self._n_groups:
                 return minimum
-            everywhere = np.full((len(X), self._n_groups), np.inf, squared.dtype)
+            everywhere = np.full((len(squared), self._n_groups), np.inf, squared.dtype)
             everywhere[:, self._present] = minimum
             return everywhere
-        infinite = squared.new_full((len(X), self._n_groups), torch.inf)
+        infinite = squared.new_full((len(squared), self._n_groups), torch.inf)
         return infinite.scatter_reduce_(1, self._groups.expand_as(squared), squared, "amin")

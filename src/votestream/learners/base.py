@@ -121,7 +121,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         classes = [index.setdefault(label, len(index)) for label in labels]
         numbers = np.array(classes)
         for start, end in self._tasks.cut(classes, told=told is not None):
-            self._learn(rows[start:end], numbers[start:end])
+            self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
         return self
 
     # ---- deciding -------------------------------------------------------------------------------
@@ -199,7 +199,8 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _begin(self, X: NDArray[Any]) -> None:
         raise NotImplementedError
 
-    def _learn(self, X: NDArray[Any], classes: NDArray[np.int64]) -> None:
+    def _learn(self, X: NDArray[Any], classes: NDArray[np.int64], offset: int) -> None:
+        """Learn rows of one task; mini-batches end where they do in the call, `offset` rows into one."""
         raise NotImplementedError
 
     def _decide(self, X: NDArray[Any]) -> NDArray[np.int64]:

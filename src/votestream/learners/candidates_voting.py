@@ -17,7 +17,7 @@ from votestream.place import Array, Place, library_of
 from votestream.random_pool import RandomPool
 from votestream.validation import check_choice, check_positive
 
-SPAN = 100  # rows offered to the memory at once, at most
+SPAN = 30  # rows offered to the memory at once, at most
 PAPER = {"beta": 0.5, "scale": None}  # where the paper says otherwise than our defaults
 
 
@@ -172,11 +172,11 @@ class CandidatesVoting(Learner):
         self._earlier: tuple[tuple[int, int], NDArray[np.intp]] = ((-1, -1), np.empty(0, np.intp))
         self._ready: _Ready | None = None
 
-    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
         self._ready = None
         waiting, n = 0, len(X)  # rows from `waiting` on are trained on, but not yet offered to the memory
-        for start in range(0, n, self.batch_size):
-            end = min(n, start + self.batch_size)
+        for begin in range(-offset, n, self.batch_size):
+            start, end = max(begin, 0), min(n, begin + self.batch_size)
             self._step(X[start:end], classes[start:end])
             if end == n or end - waiting >= SPAN or not self._can_wait(classes[start:end]):
                 self._memory.observe(X[waiting:end], classes[waiting:end])

@@ -51,8 +51,11 @@ class TaskLedger:
 
     def cut(self, classes: list[int], told: bool = False) -> Iterator[tuple[int, int]]:
         """Cut the rows (start, end) where the block changes; the ledger stands at the slice just yielded."""
-        start = 0
+        start, top = 0, max(classes)
         for row, label in enumerate(classes):
+            if row % 10 == 0 and top < len(self.task_of_class) and self._is_old():
+                self._clock += len(classes) - row  # nothing left to decide, nor to remember for later
+                break
             new = label == len(self.task_of_class)
             if not told and (self._moves_on() if new else self._comes_back(label)):
                 if row > start:
@@ -67,27 +70,27 @@ class TaskLedger:
             self._follow(label)
         yield start, len(classes)
 
+    def _is_old(self) -> bool:
+        first, samples = self._blocks[-1]
+        return samples >= self.young * (len(self.task_of_class) - first) > 0
+
     def _moves_on(self) -> bool:
         """Whether an unseen class opens a task."""
-        first, samples = self._blocks[-1]
-        n = len(self.task_of_class) - first
-        return n > 0 and (samples >= self.young * n or (self._run >= RUN and self._last >= first))
+        return self._is_old() or (self._run >= RUN and self._last >= self.block_start)
 
     def _comes_back(self, label: int) -> bool:
         recent = self._clock - self._last_seen[label] <= self.young
         return recent and self._blocks[0][0] <= label < self.block_start
 
     def _open(self) -> None:
-        first, samples = self._blocks[-1]
-        n = len(self.task_of_class)
-        old = self._told is not None or samples >= self.young * (n - first)
-        self._blocks = [*([] if old else self._blocks), [n, 0]]
+        final = self._is_old() or self._told is not None
+        self._blocks = [*([] if final else self._blocks), [len(self.task_of_class), 0]]
         self._told = None
 
     def _reunite(self, label: int) -> None:
         """All blocks from the label's on become one."""
         while self._blocks[-1][0] > label:
-            first, samples = self._blocks.pop()
+            _, samples = self._blocks.pop()
             self._blocks[-1][1] += samples
         task = self.task_of_class[self.block_start]
         self.task_of_class[self.block_start :] = [task] * (len(self.task_of_class) - self.block_start)

@@ -12,7 +12,7 @@ from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics, extended
 from votestream.memory.store import ExemplarStore
 
-DOUBT = 1e-5  # squared distances in float32 that differ by less than this share are measured in float64
+ROUNDING = 1.2e-7  # of float32, relative
 
 
 class MeanDistance:
@@ -73,58 +73,52 @@ class MeanDistance:
         labels: NDArray[np.int64],
         means: NDArray[np.float64],
     ) -> None:
-        distances = _lengths(items - means)
+        distances = _lengths(items.astype(np.float64) - means)
         bounds = _lengths(means - self._reference.take(labels, axis=0))
         bounds += self._radius.take(labels)
-        near = (distances <= bounds * (1 + DOUBT)).tolist()
+        near = (distances <= bounds).tolist()
         classes = labels.tolist()
         self._moved.update(classes)
         if True not in near:
             return
-        quota = self._quota.per_class
-        contested: dict[int, list[int]] = {}  # a full class: its rows, from the first near one on
+        far = distances.tolist()
+        changed: set[int] = set()  # classes whose bound has changed since
         for row, label in enumerate(classes):
-            if near[row] or label in contested:
-                if self._held[label] == quota:
-                    contested.setdefault(label, []).append(row)
-                elif not store.full:
-                    store.add(items[row], label)
-                    self._held[label] += 1
-        for label, rows in contested.items():
-            chosen: Any = rows if len(rows) > 1 else slice(rows[0], rows[0] + 1)
-            self._contest(store, label, items[chosen], means[chosen], distances[chosen].tolist())
-
-    def _contest(
-        self,
-        store: ExemplarStore,
-        label: int,
-        items: NDArray[Any],
-        means: NDArray[np.float64],
-        distances: list[float],
-    ) -> None:
-        """Algorithm 1, lines 8 to 15, over successive samples of one class."""
-        slots = self._members(store, label)
-        squared = _squared(store.items.take(slots, axis=0), means)  # exemplar by sample
-        of_new = _squared(items, means) if len(items) > 1 else squared
-        limits = np.maximum.reduce(squared).tolist()
-        for turn, distance in enumerate(distances):
-            if distance * distance > limits[turn] * (1 + DOUBT):
-                continue
-            column = squared[:, turn]
-            farthest = column.argmax()
-            level = column[farthest] * (1 - DOUBT)
-            if distance * distance >= level or np.count_nonzero(column >= level) > 1:
-                # Too close for float32 to tell.
-                exact = _lengths(store.items.take(slots, axis=0) - means[turn])
-                farthest = exact.argmax()
-                if distance >= exact[farthest]:  # a tie drops the new one
+            if label in changed:
+                drift = means[row] - self._reference[label]
+                if far[row] > self._radius[label] + math.sqrt(drift.dot(drift)):
                     continue
-            store.replace(slots[farthest], items[turn], label)
-            squared[farthest, turn] = distance * distance
-            squared[farthest, turn + 1 :] = of_new[turn, turn + 1 :]
-            limits = np.maximum.reduce(squared).tolist()
-        self._reference[label] = means[-1]
-        self._radius[label] = math.sqrt(limits[-1]) * (1 + DOUBT)
+            elif not near[row]:
+                continue
+            self._consider(store, items[row], label, means[row], far[row])
+            changed.add(label)
+
+    def _consider(
+        self, store: ExemplarStore, item: NDArray[Any], label: int, mean: NDArray[np.float64], distance: float
+    ) -> None:
+        """Algorithm 1, lines 5 to 15, for one sample."""
+        if self._held[label] < self._quota.per_class:
+            if not store.full:
+                store.add(item, label)
+                self._held[label] += 1
+            return
+        slots = self._members(store, label)
+        offsets = store.items.take(slots, axis=0)
+        offsets -= mean.astype(np.float32)
+        squared = np.einsum("ij,ij->i", offsets, offsets)
+        farthest = squared.argmax()
+        far = math.sqrt(squared[farthest])
+        doubt = ROUNDING * (100 * far + math.sqrt(mean.dot(mean)))  # how wrong float32 may be about it
+        if distance <= far + doubt:
+            if distance >= far - doubt or np.count_nonzero(squared >= (far - 2 * doubt) ** 2) > 1:
+                exact = _lengths(store.items[slots] - mean)
+                farthest = exact.argmax()
+                if distance < exact[farthest]:  # a tie drops the new one
+                    store.replace(slots[farthest], item, label)
+            else:
+                store.replace(slots[farthest], item, label)
+        self._reference[label] = mean
+        self._radius[label] = far + doubt
 
     def _members(self, store: ExemplarStore, label: int) -> NDArray[np.intp]:
         if self._slots[0] != store.layout:
@@ -146,13 +140,3 @@ class MeanDistance:
 
 def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.sqrt(np.einsum("ij,ij->i", rows, rows))
-
-
-def _squared(rows: NDArray[np.float32], points: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Squared distances of the rows to points that lie close together, (rows, points), in float32."""
-    rows = rows - points[0].astype(np.float32)
-    squared = np.einsum("ij,ij->i", rows, rows)[:, None]
-    if len(points) == 1:
-        return squared
-    points = (points - points[0]).astype(np.float32)
-    return squared - 2 * (rows @ points.T) + np.einsum("ij,ij->i", points, points)

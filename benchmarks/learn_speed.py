@@ -25,7 +25,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-import plain_reading  # noqa: E402
+import plain_reading  # type: ignore[import-not-found]  # noqa: E402
 
 import votestream as vs  # noqa: E402
 
@@ -165,15 +165,18 @@ def main() -> None:
             row["of plain reading"] = f"{rate[name] / rate['predict row by row, plain reading']:.2f}"
         rows.append(row)
     print(f"{'':42}{'a second':>10}{'best':>10}{'x plain':>10}{'x bare':>10}")
-    for r in rows:
+    for row in rows:
+        what, *numbers = row.values()
         print(
-            f"{r['what']:42}{r['per second']:>10,}{r['best round']:>10,}{r['of plain reading']:>10}{r['of bare arithmetic']:>10}"
+            f"{what:42}"
+            + "".join(f"{number:>10,}" if isinstance(number, int) else f"{number:>10}" for number in numbers)
         )
 
     settings = f"{n} x {D}, {C} classes, {N_TASKS} tasks, Q={Q}, batch {BATCH}, {args.rounds} rounds"
     about = {
         "settings": settings,
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, NumPy {np.__version__}, torch {torch.__version__}",
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "libraries": f"NumPy {np.__version__}, torch {torch.__version__}",
         "version": vs.__version__,
         "command": " ".join(["python", *sys.argv]),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import votestream as vs
 
@@ -29,19 +30,57 @@ class Stream:
                 yield X[i : i + size], y[i : i + size]
 
 
+class PictureStream(Stream):
+    """The same classes as tiny pictures, 2 x 2 pixels of 3 colours: 12 numbers as well."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.tasks = [(as_pictures(X), y) for X, y in self.tasks]
+        self.X = as_pictures(self.X)
+
+
+def as_pictures(X):
+    return np.clip(128 + 30 * X, 0, 255).round().astype(np.uint8).reshape(-1, 2, 2, 3)
+
+
+@vs.register_backbone("pixels")
+def pixels(name, **options):
+    """Features that are the pixels: whatever becomes of a picture can be followed."""
+    flat = torch.nn.Flatten()
+    return vs.from_module(flat, input_size=2, mean=(0.5,) * 3, std=(0.12,) * 3, name=name, **options)
+
+
+def make_on_features(name):
+    return lambda **params: vs.create(name, device="cpu", **params)
+
+
+def make_on_pictures(name):
+    return lambda **params: vs.create(name, backbone="pixels", learner=vs.CandidatesVoting(device="cpu", **params))
+
+
+ON_PICTURES = {"image_classifier"}
+ON_FEATURES = [name for name in vs.list_learners() if name not in ON_PICTURES]
+
+
 @pytest.fixture
-def stream():
-    return Stream()
+def stream(request):
+    """Features, or pictures where the learner under contract is one on pictures."""
+    on_pictures = "make" in request.fixturenames and request.getfixturevalue("make").on_pictures
+    return PictureStream() if on_pictures else Stream()
 
 
 @pytest.fixture(params=vs.list_learners())
 def make(request):
     """Makes the learner under contract, with any arguments; runs once for each that is registered."""
-
-    def create(**params):
-        return vs.create(request.param, device="cpu", **params)
-
+    create = (make_on_pictures if request.param in ON_PICTURES else make_on_features)(request.param)
+    create.on_pictures = request.param in ON_PICTURES
     return create
+
+
+@pytest.fixture(params=ON_FEATURES)
+def make_on_arrays(request):
+    """The same, only for learners that take features."""
+    return make_on_features(request.param)
 
 
 def same_model(one, other):

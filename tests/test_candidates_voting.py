@@ -21,7 +21,7 @@ def learner(**params):
 def test_a_step_is_sgd_on_the_mean_softmax_cross_entropy():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 7)).astype(np.float32), rng.integers(0, 5, 20)
-    head = GrowingHead(7, bias=True, init="uniform", place=Place("cpu"))
+    head = GrowingHead(7, bias=True, init="uniform", centre=False, place=Place("cpu"))
     head.grow(5, torch.Generator().manual_seed(0))
     layer = torch.nn.Linear(7, 5)
     with torch.no_grad():
@@ -56,7 +56,7 @@ def test_without_freezing_every_row_goes_on_learning(stream):
 
 
 def test_new_rows_are_drawn_as_a_linear_layers():
-    model = learner().partial_fit(np.zeros((1, 400)), [0])  # a zero sample moves nothing
+    model = learner(centre=False).partial_fit(np.zeros((1, 400)), [0])  # a zero sample moves nothing
     assert np.abs(model.weights_).max() <= 1 / 20
     assert abs(model.weights_.std() - 1 / 20 / np.sqrt(3)) < 0.003
     assert not learner(init="zeros").partial_fit(np.zeros((1, 4)), [0]).weights_.any()
@@ -99,9 +99,19 @@ def test_augmentation_adds_noise_of_the_classs_own_spread():
 
 def test_the_paper_preset_is_beta_half_and_features_as_they_come(stream):
     paper = learner(preset="paper").partial_fit(stream.X, stream.y)
-    spelled = learner(beta=0.5, scale=None).partial_fit(stream.X, stream.y)
+    spelled = learner(beta=0.5, scale=None, centre=False).partial_fit(stream.X, stream.y)
     assert paper.beta_ == 0.5
     assert np.array_equal(paper.weights_, spelled.weights_)
+
+
+def test_a_centred_head_learns_the_same_whatever_is_added_to_all_features(stream):
+    plain = learner().partial_fit(stream.X, stream.y)
+    shifted = learner().partial_fit(stream.X + 100, stream.y)
+    assert np.allclose(plain.weights_, shifted.weights_, atol=1e-3)
+    assert np.abs(shifted.weights_.sum(1)).max() < 1e-4
+    off_centre = learner(centre=False).partial_fit(stream.X + 100, stream.y)
+    scores = [(model.predict(stream.X + 100) == stream.y).mean() for model in (shifted, off_centre)]
+    assert scores[0] > scores[1] + 0.2
 
 
 def test_auto_scale_makes_learning_independent_of_the_unit_of_the_features(stream):
@@ -151,11 +161,14 @@ def test_a_fixed_quota_never_gives_a_class_more_than_its_share(stream):
 
 def test_more_classes_than_budget_warns_once_and_goes_on(stream):
     model = learner(budget=4)
-    with pytest.warns(UserWarning, match="more classes than the budget of 4") as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         for X, y in stream.batches():
             model.partial_fit(X, y)
             assert len(model.exemplars_.features) <= 4
-    assert len(caught) == 1
+    assert [str(w.message) for w in caught] == [
+        "there are more classes than the budget of 4 exemplars: later classes go without"
+    ]
     assert len(model.predict(stream.X)) == len(stream.X)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from conftest import same_model
+from conftest import ON_FEATURES, same_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -24,8 +25,8 @@ def learned(model, stream, batches=None):
 
 def test_the_constructor_only_stores_its_arguments(make):
     model = make()
-    assert set(vars(model)) == set(model.get_params())
-    assert clone(model).get_params() == model.get_params()
+    assert set(vars(model)) == set(model.get_params(deep=False))
+    assert repr(clone(model).get_params()) == repr(model.get_params())
 
 
 def test_it_learns_well_separated_classes(make, stream):
@@ -50,8 +51,8 @@ def test_no_batch_size_of_the_caller_is_refused(make, stream):
 def test_a_whole_task_in_one_call_is_the_same_as_its_mini_batches(make, stream):
     by_batch = make()
     for name, (X, y) in enumerate(stream.tasks):
-        for i in range(0, len(X), by_batch.batch_size):
-            by_batch.partial_fit(X[i : i + by_batch.batch_size], y[i : i + by_batch.batch_size], task=name)
+        for i in range(0, len(X), 10):
+            by_batch.partial_fit(X[i : i + 10], y[i : i + 10], task=name)
     by_task = make()
     for name, (X, y) in enumerate(stream.tasks):
         by_task.partial_fit(X, y, task=name)
@@ -165,8 +166,8 @@ def test_a_budget_of_exemplars_holds_at_every_moment(make, stream):
         pytest.param(lambda X: X.tolist(), id="lists"),
     ],
 )
-def test_the_same_numbers_in_another_container_are_the_same_data(make, stream, convert):
-    plain, other = make(), make()
+def test_the_same_numbers_in_another_container_are_the_same_data(make_on_arrays, stream, convert):
+    plain, other = make_on_arrays(), make_on_arrays()
     plain.partial_fit(stream.X, stream.y)
     other.partial_fit(convert(stream.X), stream.y.tolist())
     assert same_model(plain, other)
@@ -174,10 +175,10 @@ def test_the_same_numbers_in_another_container_are_the_same_data(make, stream, c
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int32, np.uint8, np.bool_])
-def test_numbers_of_other_kinds_are_taken(make, dtype):
+def test_numbers_of_other_kinds_are_taken(make_on_arrays, dtype):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (40, 8)).astype(dtype)
-    model = make().partial_fit(X, rng.integers(0, 2, 40))
+    model = make_on_arrays().partial_fit(X, rng.integers(0, 2, 40))
     assert len(model.predict(X)) == 40
 
 
@@ -215,9 +216,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_named_and_leaves_the_model_exactly_as_it_was(make, stream, case):
+def test_bad_input_is_named_and_leaves_the_model_exactly_as_it_was(make_on_arrays, stream, case):
     spoil, complaint = BAD[case]
-    model = learned(make(), stream, 8)
+    model = learned(make_on_arrays(), stream, 8)
     untouched = copy.deepcopy(model)
     with pytest.raises(ValueError, match=complaint):
         model.partial_fit(*spoil(stream.X[-4:], stream.y[-4:]))
@@ -228,15 +229,15 @@ def test_bad_input_is_named_and_leaves_the_model_exactly_as_it_was(make, stream,
 
 
 @pytest.mark.parametrize("case", ["NaN", "infinity", "width", "empty", "text", "one row"])
-def test_bad_queries_are_named(make, stream, case):
+def test_bad_queries_are_named(make_on_arrays, stream, case):
     spoil, complaint = BAD[case]
-    model = learned(make(), stream, 8)
+    model = learned(make_on_arrays(), stream, 8)
     with pytest.raises(ValueError, match=complaint):
         model.predict(spoil(stream.X[:4], stream.y[:4])[0])
 
 
-def test_bad_first_input_leaves_the_model_unfitted(make, stream):
-    model = make()
+def test_bad_first_input_leaves_the_model_unfitted(make_on_arrays, stream):
+    model = make_on_arrays()
     with pytest.raises(ValueError, match="NaN"):
         model.partial_fit(stream.X * np.nan, stream.y)
     with pytest.raises(NotFittedError):
@@ -263,7 +264,7 @@ def test_asking_before_learning_says_so(make, stream, tmp_path):
 
 
 def test_a_device_that_is_not_there_is_refused(stream):
-    for name in vs.list_learners():
+    for name in ON_FEATURES:
         with pytest.raises(ValueError, match="device"):
             vs.create(name, device="abacus").partial_fit(stream.X, stream.y)
 
@@ -272,7 +273,7 @@ def test_a_device_that_is_not_there_is_refused(stream):
 @given(data=st.data())
 def test_any_cutting_of_any_stream_can_be_learned_and_resumed(tmp_path_factory, data):
     """Random labels, random cuts, a save and load at a random place."""
-    for name in vs.list_learners():
+    for name in ON_FEATURES:
         n = data.draw(st.integers(1, 60))
         labels = data.draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
         X = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
@@ -280,7 +281,7 @@ def test_any_cutting_of_any_stream_can_be_learned_and_resumed(tmp_path_factory, 
         stop = data.draw(st.integers(1, len(cuts) - 1))
         path = tmp_path_factory.mktemp("any") / "m.safetensors"
         steady, resumed = vs.create(name, device="cpu"), vs.create(name, device="cpu")
-        for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False), start=1):
+        for i, (a, b) in enumerate(pairwise(cuts), start=1):
             steady.partial_fit(X[a:b], labels[a:b])
             resumed.partial_fit(X[a:b], labels[a:b])
             if i == stop:

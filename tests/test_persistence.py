@@ -117,7 +117,7 @@ def test_a_newer_format_says_to_update(path, monkeypatch, model):
     monkeypatch.setattr("votestream.persistence.FORMAT", 99)
     model.save(path)
     monkeypatch.undo()
-    with pytest.raises(vs.ModelFileError, match="newer VoteStream .*update votestream"):
+    with pytest.raises(vs.ModelFileError, match=r"newer VoteStream .*update votestream"):
         vs.load(path)
 
 

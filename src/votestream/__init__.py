@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from votestream.learners import (
         CandidatesVoting,
         Exemplars,
+        ImageClassifier,
         Learner,
         Vote,
         create,
@@ -35,6 +36,7 @@ __all__ = [
     "Backbone",
     "CandidatesVoting",
     "Exemplars",
+    "ImageClassifier",
     "ImageError",
     "Learner",
     "ModelFileError",

@@ -72,6 +72,20 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     return header, arrays
 
 
+def joined(parts: dict[str, dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """The arrays of several owners in one dict, as "owner.name"; `part_of` takes one owner's out again.
+
+    >>> list(joined({"head": {"rows": np.zeros(1)}, "store": {"items": np.zeros(1)}}))
+    ['head.rows', 'store.items']
+    """
+    return {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+
+
+def part_of(arrays: dict[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def _digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):

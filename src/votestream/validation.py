@@ -50,7 +50,7 @@ def as_features(X: Any, width: int | None = None) -> NDArray[np.float32]:
 
 def _complain_about_values(X: NDArray[np.float32]) -> None:
     for name, bad in (("NaN", np.isnan(X)), ("an infinity", np.isinf(X))):
-        rows = bad.any(1).nonzero()[0]
+        rows = np.flatnonzero(bad.any(axis=1))
         if len(rows):
             raise ValueError(f"X holds {name} in row {rows[0]}; every feature must be finite")
     raise ValueError(f"X holds values as large as {np.abs(X).max():.3g}; rescale the features to {LARGEST:g} at most")

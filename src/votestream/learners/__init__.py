@@ -2,5 +2,16 @@
 
 from votestream.learners.base import Learner, create, list_learners, load, register
 from votestream.learners.candidates_voting import CandidatesVoting, Exemplars, Vote
+from votestream.learners.image_classifier import ImageClassifier
 
-__all__ = ["CandidatesVoting", "Exemplars", "Learner", "Vote", "create", "list_learners", "load", "register"]
+__all__ = [
+    "CandidatesVoting",
+    "Exemplars",
+    "ImageClassifier",
+    "Learner",
+    "Vote",
+    "create",
+    "list_learners",
+    "load",
+    "register",
+]

@@ -55,8 +55,10 @@ def create(name: str, **params: Any) -> Learner:
     return _REGISTRY[name](**params)
 
 
-def load(path: str | os.PathLike[str], device: str | None = None) -> Learner:
+def load(path: str | os.PathLike[str], device: str | None = None, backbone: Any = None) -> Learner:
     """A saved model, exactly as it was; `device` moves it elsewhere.
+
+    `backbone` is for an `ImageClassifier` whose backbone has no name to be made anew from.
 
     >>> import tempfile, votestream as vs
     >>> model = vs.CandidatesVoting().partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
@@ -70,15 +72,11 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Learner:
     if name not in _REGISTRY:
         raise persistence.ModelFileError(f"{path} holds a learner called {name!r}, which this version lacks")
     try:
-        model = _REGISTRY[name](**header["params"])
-        if device is not None:
-            model.set_params(device=device)
-        model._restore(header, arrays)
+        return _REGISTRY[name]._from_file(header, arrays, device, backbone)
     except (KeyError, TypeError, IndexError) as problem:
         raise persistence.ModelFileError(
             f"{path} does not fit this version's {name!r} ({type(problem).__name__}: {problem})"
         ) from None
-    return model
 
 
 class Learner(ClassifierMixin, BaseEstimator):
@@ -91,6 +89,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     """
 
     name = ""
+    n_features_in_: int
     # Constructor arguments that every learner has.
     seed: int
     device: str
@@ -169,23 +168,32 @@ class Learner(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file, whole or not at all; `votestream.load` reads it."""
         self._check_fitted()
-        header = {
+        persistence.write(path, {"version": __version__, **self._header()}, self._arrays())
+
+    def _header(self) -> dict[str, Any]:
+        """All there is to keep that is not an array, fit for JSON."""
+        return {
             "learner": self.name,
-            "version": __version__,
             "params": self.get_params(deep=False),
             "n_features": self.n_features_in_,
             "classes": list(self._index),
             "tasks": self._tasks.state(),
         }
-        persistence.write(path, header, self._arrays())
 
-    def _restore(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._check_params()
-        self.n_features_in_ = header["n_features"]
-        self._index = {label: number for number, label in enumerate(header["classes"])}
-        self._tasks = TaskLedger(self.young)
-        self._tasks.restore(header["tasks"])
-        self._set_arrays(arrays)
+    @classmethod
+    def _from_file(
+        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
+    ) -> Learner:
+        model = cls(**header["params"])
+        if device is not None:
+            model.set_params(device=device)
+        model._check_params()
+        model.n_features_in_ = header["n_features"]
+        model._index = {label: number for number, label in enumerate(header["classes"])}
+        model._tasks = TaskLedger(model.young)
+        model._tasks.restore(header["tasks"])
+        model._set_arrays(arrays)
+        return model
 
     # ---- for subclasses -------------------------------------------------------------------------
 

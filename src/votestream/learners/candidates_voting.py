@@ -13,12 +13,13 @@ from votestream import voting
 from votestream.learners.base import Learner, register
 from votestream.learners.head import GrowingHead
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
+from votestream.persistence import joined, part_of
 from votestream.place import Array, Place, library_of
 from votestream.random_pool import RandomPool
 from votestream.validation import check_choice, check_positive
 
 SPAN = 30  # rows offered to the memory at once, at most
-PAPER = {"beta": 0.5, "scale": None}  # where the paper says otherwise than our defaults
+PAPER = {"beta": 0.5, "scale": None, "centre": False}  # where the paper says otherwise than our defaults
 
 
 class Exemplars(NamedTuple):
@@ -63,9 +64,11 @@ class CandidatesVoting(Learner):
     bias, init : of the head; init is "uniform" (±1/sqrt(D)) or "zeros".
     scale : None takes features as they come, "auto" brings those of the first mini-batch to unit spread
         and all later ones by the same factor, a number multiplies. What is stored stays unscaled.
+    centre : the head takes each feature vector less the mean of its elements. Features behind a ReLU share a
+        large mean that tells no class from another and keeps SGD from settling.
     young : samples per class for which an automatic task accepts new classes.
     batch_size : rows learned in one step.
-    preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None.
+    preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False.
     seed, device : "auto" is the GPU if there is one.
 
     The paper's ablation: Baseline is `augment=False, decide="argmax"`; with EA `decide="argmax"`; with
@@ -105,6 +108,7 @@ class CandidatesVoting(Learner):
         bias: bool = False,
         init: str = "uniform",
         scale: float | str | None = "auto",
+        centre: bool = True,
         young: int = 20,
         batch_size: int = 10,
         preset: str | None = None,
@@ -126,6 +130,7 @@ class CandidatesVoting(Learner):
         self.bias = bias
         self.init = init
         self.scale = scale
+        self.centre = centre
         self.young = young
         self.batch_size = batch_size
         self.preset = preset
@@ -166,7 +171,7 @@ class CandidatesVoting(Learner):
     def _allocate(self, width: int) -> None:
         self._random = RandomPool(self.seed)
         self._place = Place(self.device)
-        self._head = GrowingHead(width, self.bias, self.init, self._place)
+        self._head = GrowingHead(width, self.bias, self.init, self._setting("centre"), self._place)
         expected = self.expected_classes if self.quota == "fixed" and self.expected_classes else 1
         self._memory = FeatureMemory(width, self.budget, self.keep, self.seed, expected)
         self._earlier: tuple[tuple[int, int], NDArray[np.intp]] = ((-1, -1), np.empty(0, np.intp))
@@ -346,17 +351,15 @@ class CandidatesVoting(Learner):
         return float(self._prepared().beta)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        parts = {"memory": self._memory.state(), "random": self._random.state()}
-        state = {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
-        return {"head": self._head.rows, "scale": np.array(self._scale), **state}
+        own = {"head": self._head.rows, "scale": np.array(self._scale)}
+        return {**own, **joined({"memory": self._memory.state(), "random": self._random.state()})}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)
         self._head.restore(arrays["head"])
         self._scale = np.float32(arrays["scale"])
-        for part, owner in (("memory", self._memory), ("random", self._random)):
-            prefix = f"{part}."
-            owner.restore({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
+        self._memory.restore(part_of(arrays, "memory"))
+        self._random.restore(part_of(arrays, "random"))
 
 
 class _Ready(NamedTuple):

@@ -8,25 +8,32 @@ from numpy.typing import NDArray
 
 from votestream.place import Array, Place, library_of
 
+LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
+
 
 class GrowingHead:
     """Logits for every class so far; softmax cross-entropy by plain SGD on the rows from `start` up.
 
     The gradient is written out: rows below `start` are not in it, so nothing can leak into them.
 
+    With `centre`, each input is taken less the mean of its elements, and so is each row at its start; rows
+    then stay that way, and logits of inputs as they come are the same as of centred ones. Features behind
+    a ReLU share a large mean, which tells no class from another and makes every step push all logits.
+
     >>> import torch
-    >>> head = GrowingHead(2, bias=False, init="zeros", place=Place("cpu"))
+    >>> head = GrowingHead(2, bias=False, init="zeros", centre=False, place=Place("cpu"))
     >>> head.grow(2, torch.Generator())
     >>> head.step(np.eye(2, dtype=np.float32), np.array([0, 1]), start=1, lr=1.0)
     >>> head.rows.tolist()
     [[0.0, 0.0], [-0.25, 0.25]]
     """
 
-    def __init__(self, width: int, bias: bool, init: str, place: Place) -> None:
+    def __init__(self, width: int, bias: bool, init: str, centre: bool, place: Place) -> None:
         self.width = width
         self.n_classes = 0
         self._bias = bias
         self._init = init
+        self._centre = centre and width >= LEAST_WIDTH
         self._place = place
         self._rows = place.put(np.zeros((8, width + bias), np.float32))  # the bias is one more column
         self._numbers = place.put(np.arange(8))
@@ -37,6 +44,8 @@ class GrowingHead:
         rows = np.zeros((new, columns), np.float32)
         if self._init == "uniform":
             rows = (2 * torch.rand(new, columns, generator=generator).numpy() - 1) * np.float32(self.width**-0.5)
+        if self._centre:
+            rows[:, : self.width] -= rows[:, : self.width].mean(1, keepdims=True)
         self._append(rows)
 
     def _append(self, rows: NDArray[np.float32]) -> None:
@@ -53,8 +62,11 @@ class GrowingHead:
         """One SGD step on the mean cross-entropy of the rows, over all classes so far."""
         put, end = self._place.put, self.n_classes
         share = lr / len(X)
-        batch = self._input(put(X))
+        batch = put(X)
         xp = library_of(batch)
+        if self._centre:
+            batch = batch - xp.sum(batch, axis=1, keepdims=True) / self.width
+        batch = self._input(batch)
         error = batch @ self._rows[:end].T
         error -= xp.amax(error, axis=1, keepdims=True)
         xp.exp(error, out=error)

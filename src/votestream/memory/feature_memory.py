@@ -12,6 +12,7 @@ from votestream.memory.keep import KEEP_RULES
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
+from votestream.persistence import joined, part_of
 
 
 class FeatureMemory:
@@ -49,12 +50,11 @@ class FeatureMemory:
             start = end
 
     def state(self) -> dict[str, NDArray[Any]]:
-        parts = {"statistics": self.statistics, "store": self.store, "keep": self.keep}
-        state = {f"{part}.{name}": a for part, owner in parts.items() for name, a in owner.state().items()}
-        return {"random": self._generator.get_state().numpy(), **state}
+        parts = {"statistics": self.statistics.state(), "store": self.store.state(), "keep": self.keep.state()}
+        return {"random": self._generator.get_state().numpy(), **joined(parts)}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self._generator.set_state(torch.from_numpy(state["random"]))
-        for part, owner in (("statistics", self.statistics), ("store", self.store), ("keep", self.keep)):
-            prefix = f"{part}."
-            owner.restore({k.removeprefix(prefix): a for k, a in state.items() if k.startswith(prefix)})
+        self.statistics.restore(part_of(state, "statistics"))
+        self.store.restore(part_of(state, "store"))
+        self.keep.restore(part_of(state, "keep"))

@@ -1,0 +1,160 @@
+"""ImageClassifier: pictures in, labels out; a backbone looks, a learner learns, no picture is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from votestream.backbones import Backbone, create_backbone
+from votestream.backbones.images import Pictures, as_sequence
+from votestream.learners.base import _REGISTRY, Learner, register
+from votestream.learners.candidates_voting import CandidatesVoting, Exemplars, Vote
+from votestream.persistence import ModelFileError
+from votestream.validation import as_labels, as_task
+
+
+@register("image_classifier")
+class ImageClassifier(Learner):
+    """A learner on pictures: arrays, PIL images and paths go through the backbone, features to the learner.
+
+    Parameters
+    ----------
+    backbone : a name that `create_backbone` knows, or a backbone.
+    learner : the learner on its features; `CandidatesVoting()` unless given. One that has learned goes on.
+
+    Every picture of a call is read before any is learned, so that a broken one leaves the model as it was.
+    A saved model holds the learner and the backbone's name and digest: no picture, and no weights of the
+    backbone. Loading it with another backbone is refused.
+
+    >>> import numpy as np, votestream as vs
+    >>> rng = np.random.default_rng(0)
+    >>> night, day = rng.integers(0, 60, (20, 32, 32, 3)), rng.integers(180, 256, (20, 32, 32, 3))
+    >>> model = vs.ImageClassifier("reduced_resnet18", vs.CandidatesVoting(budget=10))
+    >>> model = model.partial_fit(np.concatenate([night, day]).astype(np.uint8), ["night"] * 20 + ["day"] * 20)
+    >>> model.predict(day[:1].astype(np.uint8))
+    array(['day'], dtype='<U5')
+    """
+
+    def __init__(self, backbone: str | Backbone = "reduced_resnet18", learner: Learner | None = None) -> None:
+        self.backbone = backbone
+        self.learner = learner
+
+    def partial_fit(self, X: Pictures, y: ArrayLike, task: str | int | None = None) -> ImageClassifier:  # type: ignore[override]
+        """Learn pictures in their order. See `Learner.partial_fit`."""
+        pictures = as_sequence(X)
+        as_labels(y, len(pictures))
+        if task is not None:
+            as_task(task)
+        if not len(pictures):
+            raise ValueError("X is empty: there is no picture in it")
+        features = self.backbone_(pictures)
+        learner = self._learner()
+        learner.partial_fit(features, y, task=task)
+        self._fitted = learner
+        return self
+
+    @property
+    def backbone_(self) -> Backbone:
+        """The backbone itself, made when it is first needed."""
+        if not hasattr(self, "_made"):
+            self._made = create_backbone(self.backbone) if isinstance(self.backbone, str) else self.backbone
+        return self._made
+
+    def _learner(self) -> Learner:
+        if hasattr(self, "_fitted"):
+            return self._fitted
+        if self.learner is None:
+            return CandidatesVoting()
+        return self.learner if self.learner._is_fitted() else clone(self.learner)
+
+    @property
+    def learner_(self) -> Learner:
+        """The learner that has learned."""
+        self._check_fitted()
+        return self._learner()
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "_fitted") or (self.learner is not None and self.learner._is_fitted())
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def predict(self, X: Pictures) -> NDArray[Any]:  # type: ignore[override]
+        """The label of each picture, (n,)."""
+        return self.learner_.predict(self.backbone_(X))
+
+    def predict_proba(self, X: Pictures) -> NDArray[np.float64]:  # type: ignore[override]
+        """The probability of each class, (n, C), columns as `classes_`."""
+        return self.learner_.predict_proba(self.backbone_(X))
+
+    def vote(self, X: Pictures) -> Vote:
+        """How each decision fell, for learners that vote."""
+        return self.learner_.vote(self.backbone_(X))
+
+    # ---- what was learned: the learner's own ----------------------------------------------------
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        return self.learner_.classes_
+
+    @property
+    def task_of_class_(self) -> NDArray[np.int64]:
+        return self.learner_.task_of_class_
+
+    @property
+    def tasks_(self) -> list[str | int | None]:
+        return self.learner_.tasks_
+
+    @property
+    def class_counts_(self) -> NDArray[np.int64]:
+        return self.learner_.class_counts_
+
+    @property
+    def class_means_(self) -> NDArray[np.float64]:
+        return self.learner_.class_means_
+
+    @property
+    def exemplars_(self) -> Exemplars:
+        return self.learner_.exemplars_
+
+    def memory_bytes(self) -> int:
+        """What the learner keeps; the backbone, the same for every model, is not counted."""
+        return self.learner_.memory_bytes()
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def _header(self) -> dict[str, Any]:
+        about = {"name": self.backbone_.name, "digest": self.backbone_.digest}
+        return {"learner": self.name, "backbone": about, "inner": self.learner_._header()}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return self.learner_._arrays()
+
+    @classmethod
+    def _from_file(
+        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
+    ) -> Learner:
+        about, inner = header["backbone"], header["inner"]
+        if backbone is None or isinstance(backbone, str):
+            backbone = _make(backbone or about["name"], device)
+        if backbone.digest != about["digest"]:
+            raise ModelFileError(
+                f"the model was taught through the backbone {about['name']!r} (digest {about['digest'][:12]}), "
+                f"but this is {backbone.name!r} (digest {backbone.digest[:12]}), whose features mean something else"
+            )
+        model = cls(about["name"] if backbone.name == about["name"] else backbone)
+        model._made = backbone
+        model._fitted = _REGISTRY[inner["learner"]]._from_file(inner, arrays, device, None)
+        return model
+
+
+def _make(name: str, device: str | None) -> Backbone:
+    try:
+        return create_backbone(name, device=device or "auto")
+    except ValueError as problem:
+        raise ModelFileError(
+            f"the model was taught through the backbone {name!r}, which cannot be made here ({problem}); pass "
+            "it as vs.load(path, backbone=...)"
+        ) from None

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from votestream._version import __version__
 from votestream.backbones.cache_cli import app as cache_app
+from votestream.photos.cli import app as photos_app
 
 app = typer.Typer(
     help="Learn new classes from a stream, without forgetting the old ones and without keeping the data.",
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 
 app.add_typer(cache_app, name="cache")
+app.add_typer(photos_app)
 
 
 def _version(asked: bool) -> None:
@@ -59,3 +61,7 @@ def demo(
         return
     show.plot(outcome, out)
     console.print(f"Curves and confusion matrices: [bold]{out}[/bold]")
+
+
+if __name__ == "__main__":
+    app()

@@ -72,6 +72,11 @@ class Backbone:
             start += len(batch)
         return features
 
+    def of_prepared(self, pixels: np.ndarray) -> np.ndarray:
+        """Features of pictures (n, input_size, input_size, 3) that `preprocessing.fit` has made ready."""
+        parts = [self._run(pixels[i : i + self.batch_size]) for i in range(0, len(pixels), self.batch_size)]
+        return np.concatenate(parts)
+
     def _run(self, batch: np.ndarray) -> np.ndarray:
         with torch.inference_mode(), _exact(self.device):
             output = self._network(self.preprocessing.normalise(batch, self.device))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -99,11 +100,18 @@ def to_rgb(pixels: np.ndarray) -> np.ndarray:
 
 
 def _read_file(path: Path) -> np.ndarray:
-    try:
+    with explained(str(path)):
         if path.stat().st_size == 0:
             raise ImageError(f"{path} is an empty file.")
         with Image.open(path) as image:
             return _from_pil(image, str(path))
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Whatever goes wrong while this file is read becomes an ImageError that names it and says why."""
+    try:
+        yield
     except ImageError:
         raise
     except FileNotFoundError:

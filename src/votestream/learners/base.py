@@ -67,7 +67,17 @@ def load(path: str | os.PathLike[str], device: str | None = None, backbone: Any 
     ...     vs.load(f"{folder}/m.safetensors").predict([[0.0, 1.0]])
     array(['a'], dtype='<U1')
     """
-    header, arrays = persistence.read(path)
+    return from_parts(path, *persistence.read(path), device, backbone)
+
+
+def from_parts(
+    path: str | os.PathLike[str],
+    header: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    device: str | None = None,
+    backbone: Any = None,
+) -> Learner:
+    """The learner that a file's header and arrays describe; the path is only for complaints."""
     name = header.get("learner")
     if name not in _REGISTRY:
         raise persistence.ModelFileError(f"{path} holds a learner called {name!r}, which this version lacks")

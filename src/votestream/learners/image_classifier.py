@@ -126,7 +126,8 @@ class ImageClassifier(Learner):
     # ---- saving ---------------------------------------------------------------------------------
 
     def _header(self) -> dict[str, Any]:
-        about = {"name": self.backbone_.name, "digest": self.backbone_.digest}
+        backbone = self.backbone_
+        about = {"name": backbone.name, "digest": backbone.digest, "input_size": backbone.input_size}
         return {"learner": self.name, "backbone": about, "inner": self.learner_._header()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

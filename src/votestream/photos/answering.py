@@ -1,0 +1,150 @@
+"""Asking a model about photos: the label, how sure it is, and how the vote fell, as numbers or in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.learners import ImageClassifier, Learner, Vote
+from votestream.photos.finding import walk
+from votestream.photos.reading import Reading, as_photos, readings
+
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says about one photo, or why it says nothing."""
+
+    path: Path
+    problem: str | None = None
+    numbers: dict[str, Any] | None = None
+    words: str = ""
+
+
+def files_in(given: list[Path]) -> tuple[list[Path], list[str]]:
+    """The files named, and those below the folders named, in order; and folders without any."""
+    files: list[Path] = []
+    problems: list[str] = []
+    for path in given:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        before = len(problems)
+        inside = list(walk(path, problems))
+        files += inside
+        if not inside and len(problems) == before:
+            problems.append(f"{path} holds no photo.")
+    return files, problems
+
+
+def answers(model: ImageClassifier, files: list[Path]) -> Iterator[Answer]:
+    """An answer for each file in its order, a batch at a time."""
+    size = model.backbone_.batch_size
+    batch: list[Reading] = []
+    for reading in readings(as_photos(files), model.backbone_):
+        batch.append(reading)
+        if len(batch) == size:
+            yield from _answer(model, batch)
+            batch = []
+    yield from _answer(model, batch)
+
+
+def _answer(model: ImageClassifier, batch: list[Reading]) -> Iterator[Answer]:
+    pixels = [reading.pixels for reading in batch if reading.pixels is not None]
+    decisions = iter(_Decisions(model.learner_, model.backbone_.of_prepared(np.stack(pixels)))) if pixels else iter(())
+    for reading in batch:
+        if reading.problem:
+            yield Answer(reading.photo.path, reading.problem)
+        else:
+            numbers, words = next(decisions)
+            yield Answer(reading.photo.path, None, numbers, words)
+
+
+class _Decisions:
+    """The decisions on some rows of features, one after another: numbers and words."""
+
+    def __init__(self, learner: Learner, features: NDArray[np.float32]) -> None:
+        self.probabilities = learner.predict_proba(features)
+        self.classes: list[Any] = learner.classes_.tolist()
+        self.task_of_class = learner.task_of_class_
+        self.tasks = learner.tasks_
+        # A model told to decide otherwise than by voting would be misquoted.
+        votes = getattr(learner, "decide", None) == "vote"
+        self.vote: Vote | None = learner.vote(features) if votes else None
+        self.nearest: list[Any] = nearest_exemplars(learner, features) if votes else []
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], str]]:
+        for row in range(len(self.probabilities)):
+            yield self._numbers(row), self._words(row)
+
+    def _ranked(self, row: int) -> NDArray[np.intp]:
+        return np.argsort(-self.probabilities[row], kind="stable")
+
+    def _numbers(self, row: int) -> dict[str, Any]:
+        ranked, p = self._ranked(row)[:TOP], self.probabilities[row]
+        numbers: dict[str, Any] = {
+            "label": self.classes[ranked[0]],
+            "confidence": round(float(p[ranked[0]]), 6),
+            "probabilities": [{"label": self.classes[c], "probability": round(float(p[c]), 6)} for c in ranked],
+        }
+        if self.vote is not None:
+            numbers["vote"] = {
+                "tasks": self.tasks,
+                "candidates": self.vote.candidates[row].tolist(),
+                "s_hat": _plain(self.vote.s_hat[row]),
+                "prior": _plain(self.vote.prior[row]),
+                "gamma": round(float(self.vote.gamma[row]), 6),
+                "score": _plain(self.vote.score[row]),
+                "winner_task": int(self.vote.winner_task[row]),
+                "nearest_exemplar": self.nearest[row],
+            }
+        return numbers
+
+    def _words(self, row: int) -> str:
+        first, *others = self._ranked(row).tolist()
+        p = self.probabilities[row]
+        answer = f"{self.classes[first]} {_percent(p[first])}"
+        if not others:
+            return f"{answer}  (the only class it knows)"
+        parts = [f"second: {self.classes[others[0]]} {_percent(p[others[0]])}"]
+        if self.vote is not None:
+            parts += [self._why(row, first, others[0]), f"the nearest exemplar is of {self.nearest[row]}"]
+        return f"{answer}  ({'; '.join(parts)})"
+
+    def _why(self, row: int, first: int, second: int) -> str:
+        """What decided between the two: the head's weights, how near their tasks' exemplars are, or both."""
+        assert self.vote is not None
+        mine, other = self.task_of_class[first], self.task_of_class[second]
+        if mine == other:
+            return "both of one task, where the weights decide"
+        weights = self.vote.s_hat[row, mine] >= self.vote.s_hat[row, other]
+        exemplars = self.vote.prior[row, mine] >= self.vote.prior[row, other]
+        if weights and exemplars:
+            return "weights and exemplars agree"
+        return (
+            "by its weights, though the other's exemplars are nearer"
+            if weights
+            else "by its exemplars, against the weights"
+        )
+
+
+def nearest_exemplars(learner: Learner, features: NDArray[np.float32]) -> list[Any]:
+    """The label of the exemplar nearest to each row."""
+    exemplars = learner.exemplars_
+    distances = torch.cdist(torch.from_numpy(features), torch.from_numpy(exemplars.features))
+    return exemplars.labels[distances.argmin(1).numpy()].tolist()
+
+
+def _plain(values: NDArray[np.float32]) -> list[float]:
+    return [round(float(value), 6) for value in values]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,97 @@
+"""What a model file holds, told without its backbone: classes, tasks, counts, memory, settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from votestream.backbones.cache_cli import size
+from votestream.learners.base import from_parts
+from votestream.persistence import read
+from votestream.photos.finding import PhotoError, shown
+from votestream.photos.learning import as_sentence
+
+
+def report(path: Path) -> dict[str, Any]:
+    """Everything worth knowing about a model file, fit for JSON."""
+    try:
+        header, arrays = read(path)
+        inner = header.get("inner", header)  # of an ImageClassifier: the learner behind the backbone
+        learner = from_parts(path, inner, arrays, device="cpu")
+    except (ValueError, OSError) as problem:
+        raise PhotoError(as_sentence(problem)) from None
+    classes, tasks, counts = learner.classes_.tolist(), learner.task_of_class_.tolist(), learner.class_counts_.tolist()
+    kept = Counter(learner.exemplars_.labels.tolist()) if hasattr(learner, "exemplars_") else None
+    backbone = header.get("backbone")
+    side = (backbone or {}).get("input_size")
+    return {
+        "file": str(path),
+        "file_bytes": path.stat().st_size,
+        "version": header.get("version"),
+        "learner": inner["learner"],
+        "settings": inner.get("params", {}),
+        "backbone": backbone,
+        "n_features": learner.n_features_in_,
+        "tasks": learner.tasks_,
+        "classes": [
+            {"label": label, "task": task, "learned": count, "exemplars": None if kept is None else kept[label]}
+            for label, task, count in zip(classes, tasks, counts, strict=True)
+        ],
+        "learned": sum(counts),
+        "exemplars": None if kept is None else kept.total(),
+        "memory_bytes": learner.memory_bytes(),
+        "images_bytes": sum(counts) * side * side * 3 if side else None,
+    }
+
+
+def print_report(about: dict[str, Any], console: Console) -> None:
+    rows, tasks = about["classes"], about["tasks"]
+    what = "photos" if about["backbone"] else "samples"
+    table = Table("class", "task", what, "exemplars")
+    for row in rows:
+        kept = "" if row["exemplars"] is None else str(row["exemplars"])
+        # Text, because a name in brackets would be taken for a style.
+        table.add_row(Text(shown(row["label"])), Text(shown(task_name(tasks, row["task"]))), str(row["learned"]), kept)
+    held = f"{count(len(rows), 'class', 'classes')} in {count(len(tasks), 'task')}"
+    say(console, f"{about['file']}: {held}, {about['learned']:,} {what} learned")
+    console.print(table)
+    if about["backbone"]:
+        say(console, f"Backbone: {about['backbone']['name']}, digest {about['backbone']['digest'][:12]}")
+    say(console, f"Learner: {about['learner']} on {about['n_features']} features, by VoteStream {about['version']}")
+    say(console, f"Settings: {', '.join(f'{name}={value}' for name, value in about['settings'].items())}")
+    say(console, memory_line(about))
+
+
+def memory_line(about: dict[str, Any]) -> str:
+    """What is kept against what keeping the images would take."""
+    line = f"Memory: {size(about['file_bytes'])} as a file, {size(about['memory_bytes'])} in use"
+    if about["images_bytes"] is None:
+        return f"{line}."
+    side = about["backbone"]["input_size"]
+    return (
+        f"{line}; the {about['learned']:,} photos would take {size(about['images_bytes'])}, uncompressed at the "
+        f"{side} x {side} pixels that the backbone reads."
+    )
+
+
+def task_name(tasks: list[Any], number: int) -> str:
+    """A task's own name; one that was found by itself has none and is counted."""
+    return f"task {number + 1}" if tasks[number] is None else str(tasks[number])
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """A number and its noun.
+
+    >>> count(1, "photo"), count(3, "class", "classes")
+    ('1 photo', '3 classes')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def say(console: Console, line: str) -> None:
+    console.print(Text(shown(line)), soft_wrap=True)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from votestream._version import __version__
-from votestream.backbones.cache_cli import app as cache_app
+from votestream.cache_cli import app as cache_app
 from votestream.photos.cli import app as photos_app
 
 app = typer.Typer(

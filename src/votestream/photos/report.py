@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from votestream.backbones.cache_cli import size
+from votestream.cache_cli import size
 from votestream.learners.base import from_parts
 from votestream.persistence import read
 from votestream.photos.finding import PhotoError, shown

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from votestream.backbones.cache_folder import cache_folder, clear_cached, list_cached
-
+# Backbones bring torch along, so they are imported by the commands: --help should not wait for it.
 app = typer.Typer(help="List and clear the features kept on disk.", no_args_is_help=True)
 
 Folder = Annotated[Path | None, typer.Option(help="Another cache than VOTESTREAM_CACHE or the platform's.")]
@@ -20,6 +19,8 @@ Folder = Annotated[Path | None, typer.Option(help="Another cache than VOTESTREAM
 @app.command("list")
 def list_command(folder: Folder = None) -> None:
     """Show every entry: backbone, images, features, size on disk."""
+    from votestream.backbones.cache_folder import cache_folder, list_cached
+
     entries = list_cached(folder)
     if not entries:
         typer.echo(f"Nothing is cached in {cache_folder(folder)}.")
@@ -47,6 +48,8 @@ def clear_command(
     folder: Folder = None,
 ) -> None:
     """Delete entries, all of them or one backbone's. What is being computed just now stays."""
+    from votestream.backbones.cache_folder import cache_folder, clear_cached, list_cached
+
     chosen = [entry for entry in list_cached(folder) if backbone in (None, entry.backbone)]
     if not chosen:
         typer.echo(f"Nothing to clear in {cache_folder(folder)}.")

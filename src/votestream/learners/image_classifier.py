@@ -38,6 +38,8 @@ class ImageClassifier(Learner):
     array(['day'], dtype='<U5')
     """
 
+    _made: Backbone
+
     def __init__(self, backbone: str | Backbone = "reduced_resnet18", learner: Learner | None = None) -> None:
         self.backbone = backbone
         self.learner = learner
@@ -59,8 +61,14 @@ class ImageClassifier(Learner):
     @property
     def backbone_(self) -> Backbone:
         """The backbone itself, made when it is first needed."""
-        if not hasattr(self, "_made"):
+        if getattr(self, "_made_from", None) != self.backbone:
+            if hasattr(self, "_made") and self._is_fitted():
+                raise ValueError(
+                    f"this model was taught through the backbone {self._made.name!r}, and another one's features mean "
+                    "something else: set backbone back, or teach a clone"
+                )
             self._made = create_backbone(self.backbone) if isinstance(self.backbone, str) else self.backbone
+            self._made_from = self.backbone
         return self._made
 
     def _learner(self) -> Learner:
@@ -138,15 +146,15 @@ class ImageClassifier(Learner):
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
         about, inner = header["backbone"], header["inner"]
-        if backbone is None or isinstance(backbone, str):
-            backbone = _make(backbone or about["name"], device)
+        given = backbone if backbone is not None else about["name"]
+        backbone = _make(given, device) if isinstance(given, str) else given
         if backbone.digest != about["digest"]:
             raise ModelFileError(
                 f"the model was taught through the backbone {about['name']!r} (digest {about['digest'][:12]}), "
                 f"but this is {backbone.name!r} (digest {backbone.digest[:12]}), whose features mean something else"
             )
-        model = cls(about["name"] if backbone.name == about["name"] else backbone)
-        model._made = backbone
+        model = cls(given)
+        model._made, model._made_from = backbone, given
         model._fitted = _REGISTRY[inner["learner"]]._from_file(inner, arrays, device, None)
         return model
 

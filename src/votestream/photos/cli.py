@@ -59,6 +59,8 @@ def learn(
     if lesson.interrupted:
         _stop(f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there.", INTERRUPTED)
     _name_skipped(lesson.problems)
+    if lesson.model is None:
+        _stop(f"No photo could be read, so there is no model {shown(model)}.", REFUSED)
     _summarise(lesson, model)
     raise typer.Exit(SKIPPED if lesson.problems else 0)
 
@@ -139,9 +141,6 @@ def _learned(lesson: Lesson) -> str:
 def _summarise(lesson: Lesson, path: Path) -> None:
     from votestream.photos.report import count, memory_line, report
 
-    if lesson.model is None:
-        typer.echo(f"No photo could be read, so there is no model {shown(path)}.", err=True)
-        return
     old = [label for label in lesson.learned if label not in lesson.new]
     lines = [f"{_learned(lesson)} into {path}." if lesson.learned else "There was nothing new to learn."]
     if lesson.new:

@@ -74,7 +74,8 @@ def offer(folder: Path, ignore: tuple[Path, ...] = ()) -> Offer:
 
 def walk(folder: Path, problems: list[str]) -> Iterator[Path]:
     """Every file below a folder in order of names; folders that cannot be opened go to `problems`."""
-    been: set[str] = set()  # so that a link to a folder above does not lead in circles
+    # A link to a folder above would lead in circles, and to photos of other classes.
+    been = {str(parent) for parent in folder.resolve().parents}
 
     def visit(folder: Path) -> Iterator[Path]:
         real = os.path.realpath(folder)

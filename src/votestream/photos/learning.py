@@ -22,7 +22,8 @@ from votestream.learners import CandidatesVoting, ImageClassifier, Learner, load
 from votestream.persistence import ModelFileError
 from votestream.photos.finding import Offer, PhotoError
 from votestream.photos.reading import Reading, readings
-from votestream.photos.sidecar import LearnedPhotos
+from votestream.photos.sidecar import LearnedPhotos, sidecar_of
+from votestream.validation import as_device
 
 SAVING = 0.2  # share of the time that saving may take: small models are saved after every batch
 
@@ -56,7 +57,10 @@ class _Teacher:
         self.backbone, self.learner = open_model(path, settings, seed)
         labels = self.learner.classes_.tolist() if self.learner._is_fitted() else []
         total = int(self.learner.class_counts_.sum()) if labels else 0
-        self.sidecar = LearnedPhotos(path, total)
+        try:
+            self.sidecar = LearnedPhotos(path, total)
+        except OSError as problem:
+            raise PhotoError(f"{sidecar_of(path)} cannot be read: {problem.strerror or problem}.") from None
         self.own = {str(label): label for label in labels}  # a model made in Python may have numbers for labels
         self.lesson = Lesson(problems=list(offer.problems))
         self.photos = [offer.photos[i] for i in np.random.default_rng(seed).permutation(len(offer.photos))]
@@ -148,10 +152,11 @@ def open_model(path: Path, settings: dict[str, Any], seed: int) -> tuple[Backbon
     """The model in the file with the backbone it was taught through, or a new one."""
     device, budget, backbone = settings["device"], settings["budget"], settings["backbone"]
     if not path.exists():
+        check_device(device)
         try:
             made = create_backbone(backbone or "reduced_resnet18", device=device or "auto")
         except (ValueError, BackboneUnavailable) as problem:
-            raise PhotoError(str(problem)) from None
+            raise PhotoError(as_sentence(problem)) from None
         return made, CandidatesVoting(**({"budget": budget} if budget else {}), seed=seed, device=device or "auto")
     model = load_on_photos(path, device)
     if backbone not in (None, model.backbone_.name):
@@ -169,20 +174,28 @@ def open_model(path: Path, settings: dict[str, Any], seed: int) -> tuple[Backbon
 
 def load_on_photos(path: Path, device: str | None) -> ImageClassifier:
     """A saved model on photos, or a sentence that says why there is none."""
+    check_device(device)
     try:
         model = load(path, device)
     except (ModelFileError, FileNotFoundError) as problem:
         raise PhotoError(as_sentence(problem)) from None
     except (ValueError, BackboneUnavailable, OSError) as problem:
-        raise PhotoError(f"{path} cannot be used here: {problem}") from None
+        raise PhotoError(f"{path} cannot be used here: {as_sentence(problem)}") from None
     if not isinstance(model, ImageClassifier):
         raise PhotoError(f"{path} was taught on features from Python, not on photos: only Python can go on with it.")
     return model
 
 
+def check_device(device: str | None) -> None:
+    try:
+        as_device(device or "auto")
+    except ValueError as problem:
+        raise PhotoError(as_sentence(problem)) from None
+
+
 def as_sentence(problem: Exception) -> str:
     text = str(problem)
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    return text if text.endswith(".") else f"{text}."
 
 
 @contextmanager
@@ -190,6 +203,7 @@ def _alone(path: Path) -> Iterator[None]:
     """Two runs on one model would each undo what the other has learned."""
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
+        Path(lock.lock_file).touch()  # tells a place that cannot be written to from a lock that is taken
         lock.acquire(timeout=0)
     except Timeout:
         raise PhotoError(f"{path} is being taught by another run just now: wait until it is done.") from None

@@ -1,0 +1,241 @@
+"""ImageClassifier: what it takes, what it refuses, and that nothing of a picture stays with it."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from conftest import PictureStream, same_model
+from PIL import Image
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import votestream as vs
+from votestream.demo import sample
+
+
+def on_pixels(**params):
+    return vs.ImageClassifier("pixels", vs.CandidatesVoting(device="cpu", **params))
+
+
+@pytest.fixture
+def pictures():
+    return PictureStream()
+
+
+@pytest.fixture
+def learned(pictures):
+    return on_pixels(budget=20).partial_fit(pictures.X, pictures.y)
+
+
+def as_paths(X, folder):
+    paths = [folder / f"{number}.png" for number in range(len(X))]
+    for path, pixels in zip(paths, X, strict=True):
+        Image.fromarray(pixels).save(path)
+    return paths
+
+
+# ---- what it takes ------------------------------------------------------------------------------
+
+
+def test_arrays_pil_images_paths_and_mixes_of_them_are_the_same_pictures(pictures, tmp_path):
+    X, y = pictures.X[:40], pictures.y[:40]
+    paths = as_paths(X, tmp_path)
+    mixed = [(x, Image.fromarray(x), path, str(path))[i % 4] for i, (x, path) in enumerate(zip(X, paths, strict=True))]
+    plain = on_pixels().partial_fit(X, y)
+    for other in (list(X), [Image.fromarray(x) for x in X], paths, list(map(str, paths)), mixed):
+        assert same_model(plain, on_pixels().partial_fit(other, y))
+        assert np.array_equal(plain.predict_proba(X), plain.predict_proba(other))
+
+
+def test_one_picture_needs_no_list(learned, pictures, tmp_path):
+    path = as_paths(pictures.X[:1], tmp_path)[0]
+    assert learned.predict(path).shape == (1,)
+    assert learned.predict(pictures.X[0]).tolist() == learned.predict(str(path)).tolist()
+
+
+def test_it_votes_as_its_learner_does_on_the_backbones_features(learned, pictures):
+    vote = learned.vote(pictures.X)
+    inner = learned.learner_.vote(learned.backbone_(pictures.X))
+    assert np.array_equal(vote.score, inner.score)
+    assert vote.winner.tolist() == learned.predict(pictures.X).tolist()
+
+
+def test_a_learner_that_has_learned_goes_on(pictures):
+    backbone = vs.create_backbone("pixels")
+    learner = vs.CandidatesVoting(device="cpu").partial_fit(backbone(pictures.X[:60]), pictures.y[:60], task="a")
+    model = vs.ImageClassifier(backbone, learner).partial_fit(pictures.X[60:120], pictures.y[60:120], task="b")
+    assert model.tasks_ == ["a", "b"]
+    assert model.class_counts_.sum() == 120
+
+
+# ---- what it refuses ----------------------------------------------------------------------------
+
+BROKEN = {
+    "text": b"this is no picture",
+    "empty": b"",
+    "cut off": None,  # half of a real one
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_picture_is_named_and_leaves_the_model_exactly_as_it_was(learned, pictures, tmp_path, kind):
+    paths = as_paths(np.repeat(np.repeat(pictures.X[:6], 16, axis=1), 16, axis=2), tmp_path)
+    data = BROKEN[kind]
+    paths[4].write_bytes(paths[4].read_bytes()[:60] if data is None else data)
+    untouched = copy.deepcopy(learned)
+    with pytest.raises(vs.ImageError, match=r"4\.png"):
+        learned.partial_fit(paths, ["new"] * 6, task="new")
+    assert same_model(learned, untouched)
+    for model in (learned, untouched):
+        model.partial_fit(pictures.X[:20], pictures.y[:20])
+    assert same_model(learned, untouched)
+
+
+def test_a_broken_picture_in_the_first_call_leaves_nothing_learned(pictures, tmp_path):
+    model = on_pixels()
+    with pytest.raises(vs.ImageError, match="no file"):
+        model.partial_fit([pictures.X[0], tmp_path / "missing.png"], [0, 1])
+    with pytest.raises(NotFittedError):
+        model.predict(pictures.X[:1])
+    assert len(model.partial_fit(pictures.X[:10], pictures.y[:10]).classes_) == 2
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "complaint"),
+    [
+        ([], [], "empty"),
+        (np.zeros((2, 2, 2, 3), np.uint8), [0], "2 rows, 1 labels"),
+        (np.zeros((2, 2, 2, 3), np.uint8), [0.5, 1], "strings or integers"),
+        (np.zeros((2, 2, 2, 3), np.float32), [0, 1], "whose white is unknown"),
+        (np.zeros((2, 2, 2, 7), np.uint8), [0, 1], "1 to 4 channels"),
+        ([3, 4], [0, 1], "give paths, PIL images"),
+    ],
+)
+def test_wrong_input_is_named_and_leaves_the_model_exactly_as_it_was(learned, X, y, complaint):
+    untouched = copy.deepcopy(learned)
+    with pytest.raises(ValueError, match=complaint):
+        learned.partial_fit(X, y)
+    assert same_model(learned, untouched)
+
+
+# ---- the backbone belongs to the model ----------------------------------------------------------
+
+
+def linear(seed, name="module"):
+    torch.manual_seed(seed)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 8))
+    return vs.from_module(network, input_size=2, name=name, device="cpu")
+
+
+def test_loading_refuses_another_backbone_by_its_digest(learned, tmp_path):
+    learned.save(tmp_path / "m.safetensors")
+    with pytest.raises(vs.ModelFileError, match=r"taught through the backbone 'pixels'.*'module'"):
+        vs.load(tmp_path / "m.safetensors", backbone=linear(0))
+    with pytest.raises(vs.ModelFileError, match=r"taught through.*reduced_resnet18"):
+        vs.load(tmp_path / "m.safetensors", backbone="reduced_resnet18")
+
+
+def test_the_same_name_with_other_weights_is_another_backbone(pictures, tmp_path):
+    vs.ImageClassifier(linear(0)).partial_fit(pictures.X, pictures.y).save(tmp_path / "m.safetensors")
+    with pytest.raises(vs.ModelFileError, match="whose features mean something else"):
+        vs.load(tmp_path / "m.safetensors", backbone=linear(1))
+
+
+def test_a_backbone_without_a_name_is_asked_for(pictures, tmp_path):
+    model = vs.ImageClassifier(linear(0)).partial_fit(pictures.X, pictures.y)
+    model.save(tmp_path / "m.safetensors")
+    with pytest.raises(vs.ModelFileError, match=r"cannot be made here.*vs\.load\(path, backbone="):
+        vs.load(tmp_path / "m.safetensors")
+    loaded = vs.load(tmp_path / "m.safetensors", backbone=linear(0))
+    assert np.array_equal(loaded.predict_proba(pictures.X), model.predict_proba(pictures.X))
+    again = clone(loaded).partial_fit(pictures.X, pictures.y)  # a clone still knows its backbone
+    assert len(again.classes_) == 6
+
+
+# ---- no picture is kept -------------------------------------------------------------------------
+
+
+class Red(torch.nn.Module):
+    """Sees nothing but the red of a picture."""
+
+    def forward(self, x):
+        return x[:, 0].flatten(1)
+
+
+def test_pictures_with_equal_features_give_byte_for_byte_the_same_file(tmp_path):
+    """The file is a function of features, labels and settings: what features do not tell is not in it."""
+    rng = np.random.default_rng(0)
+    one = rng.integers(0, 256, (60, 4, 4, 3), np.uint8)
+    other = one.copy()
+    other[..., 1:] = rng.integers(0, 256, (60, 4, 4, 2))
+    labels = [f"class {i % 3}" for i in range(60)]
+    files = []
+    for pictures in (one, other, 255 - one):
+        backbone = vs.from_module(Red(), input_size=4, name="red", device="cpu")
+        model = vs.ImageClassifier(backbone, vs.CandidatesVoting(budget=20, device="cpu"))
+        model.partial_fit(pictures, labels).save(tmp_path / "m.safetensors")
+        files.append((tmp_path / "m.safetensors").read_bytes())
+    assert files[0] == files[1]
+    assert files[0] != files[2]  # where the red differs, so do the files
+
+
+def windows(data, width=8):
+    """Every run of `width` bytes that is not mostly one value, as such runs are in any file."""
+    runs = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), width)
+    telling = (np.diff(np.sort(runs, axis=1), axis=1) > 0).sum(1) >= 5
+    return set(np.ascontiguousarray(runs[telling]).view(np.uint64).ravel().tolist())
+
+
+def test_no_run_of_pixels_of_any_picture_is_in_the_file(tmp_path):
+    images, labels = sample("test")
+    images, labels = images[::5], labels[::5]
+    path = tmp_path / "m.safetensors"
+    vs.ImageClassifier(learner=vs.CandidatesVoting(budget=40, device="cpu")).partial_fit(images, labels).save(path)
+    data = path.read_bytes()
+    # Row by row, as images lie in memory and in files; colour by colour, as the network takes them.
+    pixels = windows(images.tobytes()) | windows(images.transpose(0, 3, 1, 2).tobytes())
+    assert len(pixels) > 100_000
+    assert not pixels & windows(data)
+    assert pixels & windows(data + images[7, 3].tobytes())  # one row of one picture would be noticed
+
+
+# ---- meta-estimator habits ----------------------------------------------------------------------
+
+
+def test_the_learners_settings_are_reached_through_it(pictures):
+    model = on_pixels(budget=20)
+    assert model.get_params()["learner__budget"] == 20
+    assert set(model.get_params(deep=False)) == {"backbone", "learner"}
+    model.set_params(learner__budget=12, learner__lr=0.05)
+    assert model.learner.budget == 12
+    assert len(model.partial_fit(pictures.X, pictures.y).exemplars_.features) == 12
+    with pytest.raises(ValueError, match="nonsense"):
+        model.set_params(learner__nonsense=1)
+
+
+def test_a_clone_has_the_settings_and_nothing_learned(learned, pictures):
+    copied = clone(learned)
+    assert copied.get_params()["learner__budget"] == 20
+    with pytest.raises(NotFittedError):
+        copied.predict(pictures.X)
+    assert same_model(copied.partial_fit(pictures.X, pictures.y), learned)
+
+
+def test_the_learner_given_is_not_touched(pictures):
+    learner = vs.CandidatesVoting(device="cpu")
+    vs.ImageClassifier("pixels", learner).partial_fit(pictures.X, pictures.y)
+    with pytest.raises(NotFittedError):
+        _ = learner.classes_
+
+
+def test_another_backbone_can_be_set_before_learning_only(pictures):
+    model = on_pixels()
+    assert model.backbone_.feature_dim == 12
+    model.set_params(backbone=linear(0))
+    assert model.backbone_.feature_dim == 8
+    model.partial_fit(pictures.X, pictures.y).set_params(backbone="pixels")
+    with pytest.raises(ValueError, match="taught through the backbone 'module'"):
+        model.predict(pictures.X)

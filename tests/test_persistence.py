@@ -37,6 +37,12 @@ def test_the_header_says_what_the_file_is(path):
     assert header["params"]["budget"] == 30
 
 
+def test_equal_models_are_equal_files(model, tmp_path):
+    for number in range(8):
+        model.save(tmp_path / f"{number}")
+    assert len({(tmp_path / f"{number}").read_bytes() for number in range(8)}) == 1
+
+
 def test_saving_over_a_file_replaces_it_and_leaves_nothing_else(model, path, stream):
     model.partial_fit(stream.X, stream.y)
     model.save(path)

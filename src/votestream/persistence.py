@@ -31,7 +31,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     path = Path(path)
     arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
     text = json.dumps({"format": FORMAT, **header})
-    blob = to_bytes(arrays, metadata={KEY: text, "sha256": _digest(text, arrays)})
+    blob = _in_order(to_bytes(arrays, metadata={KEY: text, "sha256": _digest(text, arrays)}))
     handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -84,6 +84,16 @@ def joined(parts: dict[str, dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]
 def part_of(arrays: dict[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
     prefix = f"{part}."
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _in_order(blob: bytes) -> bytes:
+    """The same file with its metadata sorted, which safetensors writes in any order: equal models, equal files."""
+    end = 8 + int.from_bytes(blob[:8], "little")
+    header = json.loads(blob[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the arrays begin at a multiple of 8
+    return len(text).to_bytes(8, "little") + text + blob[end:]
 
 
 def _digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:

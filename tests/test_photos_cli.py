@@ -1,0 +1,609 @@
+"""`votestream learn`, `predict` and `inspect`, as people with folders of photos meet them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import votestream as vs
+from votestream.cli import app
+from votestream.demo import sample
+from votestream.learners import ImageClassifier
+from votestream.photos.sidecar import sidecar_of
+
+COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
+
+
+SOURCE = {"PYTHONPATH": str(Path(vs.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Here as in the processes started: on a busy machine threads that wait for each other take ten times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def put(path, pixels, **how):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **how)
+
+
+def paint(folder, label, n, colour=None, start=0):
+    """n photos of 8 x 8 pixels, all of nearly the class's colour and no two the same."""
+    for number in range(start, start + n):
+        noise = np.random.default_rng([number, len(label), ord(label[0])]).integers(-30, 31, (8, 8, 3))
+        pixels = np.array(colour or COLOURS[label]) + noise
+        put(folder / label / f"photo {number}.png", pixels.astype(np.uint8))
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    for label in ("red", "green"):
+        paint(folder, label, 30)
+    return folder
+
+
+@pytest.fixture
+def model(tmp_path):
+    return tmp_path / "shop.safetensors"
+
+
+@pytest.fixture
+def taught(photos, model):
+    """A model of two tasks on the tiny backbone."""
+    assert run("learn", photos, "--model", model, "--backbone", "pixels").exit_code == 0
+    for label in ("blue", "grey"):
+        paint(photos, label, 30)
+    assert run("learn", photos, "--model", model).exit_code == 0
+    return model
+
+
+def counts(model):
+    loaded = vs.load(model)
+    return dict(zip(loaded.classes_.tolist(), loaded.class_counts_.tolist(), strict=True))
+
+
+def left_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- learn --------------------------------------------------------------------------------------
+
+
+def test_a_folder_a_class_is_learned_and_summed_up(photos, model):
+    result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert result.exit_code == 0
+    assert "60 photos of 2 classes learned" in result.stdout
+    assert "New, as task run 1:" in result.stdout
+    assert "uncompressed at the 2 x 2 pixels" in result.stdout
+    assert result.stderr == ""
+    assert counts(model) == {"red": 30, "green": 30}
+    assert left_in(model.parent) == ["photos", "shop.safetensors", "shop.safetensors.learned"]
+
+
+def test_next_week_it_goes_on_with_new_folders_and_new_photos_only(taught, photos):
+    assert counts(taught) == {"red": 30, "green": 30, "blue": 30, "grey": 30}
+    assert vs.load(taught).tasks_ == ["run 1", "run 2"]
+    assert sorted(vs.load(taught).task_of_class_.tolist()) == [0, 0, 1, 1]
+    paint(photos, "red", 5, start=100)
+    result = run("learn", photos, "--model", taught)
+    assert "5 photos of 1 class learned" in result.stdout
+    assert "Old, with new photos: red." in result.stdout
+    assert "Already known: 120 photos." in result.stdout
+    assert counts(taught)["red"] == 35
+    before = taught.read_bytes()
+    result = run("learn", photos, "--model", taught)
+    assert "nothing new" in result.stdout
+    assert result.exit_code == 0
+    assert taught.read_bytes() == before
+
+
+def test_new_photos_of_the_last_tasks_classes_still_train_its_weights(photos, model):
+    run("learn", photos, "--model", model, "--backbone", "pixels")
+    weights = vs.load(model).learner_.weights_
+    paint(photos, "red", 20, start=100)
+    run("learn", photos, "--model", model)
+    assert not np.array_equal(vs.load(model).learner_.weights_, weights)
+
+
+def test_the_model_does_not_grow_with_what_is_known_of_photos(photos, model):
+    run("learn", photos, "--model", model, "--backbone", "pixels", "--budget", 10)
+    before = model.stat().st_size
+    paint(photos, "red", 200, start=100)
+    run("learn", photos, "--model", model)
+    assert model.stat().st_size < before + 100
+    lines = sidecar_of(model).read_text().splitlines()
+    assert len(lines) == 2 + 260
+    assert max(map(len, lines[1:])) <= 43
+
+
+def test_the_seed_makes_the_model(photos, model, tmp_path):
+    files = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        run("learn", photos, "--model", tmp_path / name, "--backbone", "pixels", "--seed", seed)
+        files.append((tmp_path / name).read_bytes())
+    assert files[0] == files[1] != files[2]
+
+
+def test_a_task_can_be_named(photos, model):
+    result = run("learn", photos, "--model", model, "--backbone", "pixels", "--task", "week 7")
+    assert "as task week 7" in result.stdout
+    assert vs.load(model).tasks_ == ["week 7"]
+
+
+def test_a_lost_sidecar_only_means_that_photos_count_as_new(photos, model):
+    run("learn", photos, "--model", model, "--backbone", "pixels")
+    sidecar_of(model).unlink()
+    assert "60 photos" in run("learn", photos, "--model", model).stdout
+    assert counts(model) == {"red": 60, "green": 60}
+    assert "nothing new" in run("learn", photos, "--model", model).stdout
+
+
+def test_a_model_begun_anew_does_not_believe_the_old_ones_sidecar(photos, model):
+    run("learn", photos, "--model", model, "--backbone", "pixels")
+    model.unlink()
+    run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert counts(model) == {"red": 30, "green": 30}
+
+
+def test_an_older_copy_put_back_learns_again_what_it_had_not_learned(photos, model):
+    run("learn", photos, "--model", model, "--backbone", "pixels")
+    old = model.read_bytes()
+    paint(photos, "blue", 30)
+    run("learn", photos, "--model", model)
+    model.write_bytes(old)
+    assert "30 photos of 1 class learned" in run("learn", photos, "--model", model).stdout
+    assert counts(model) == {"red": 30, "green": 30, "blue": 30}
+
+
+@pytest.mark.parametrize("spoil", [b"", b"\xff\x00garbage\nmore\n", b"run nonsense\n" + b"a" * 32 + b" 1"])
+def test_a_damaged_sidecar_is_taken_for_what_is_left_of_it(photos, model, spoil):
+    run("learn", photos, "--model", model, "--backbone", "pixels")
+    sidecar_of(model).write_bytes(spoil)
+    assert run("learn", photos, "--model", model).exit_code == 0
+    assert counts(model) == {"red": 60, "green": 60}
+
+
+def test_the_same_photo_twice_in_a_class_is_one_and_in_two_classes_two(photos, model):
+    photo = photos / "red" / "photo 0.png"
+    for copy in (photos / "red" / "copy.png", photos / "green" / "moved.png"):
+        copy.write_bytes(photo.read_bytes())
+    result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert "Already known: 1 photo." in result.stdout
+    assert counts(model) == {"red": 30, "green": 31}
+
+
+def test_names_may_hold_anything_and_litter_is_passed_over(tmp_path, model):
+    folder = tmp_path / "my photos [2024]"
+    paint(folder, "Bücher & Bäume", 10, (200, 40, 40))
+    paint(folder, "[red]", 10, (40, 40, 200))
+    paint(folder / "[red]", "older ones/very old", 5, (40, 40, 210))
+    for litter in (".DS_Store", "[red]/Thumbs.db", "[red]/desktop.ini", "[red]/.hidden.png", ".git/x/photo.png"):
+        (folder / litter).parent.mkdir(parents=True, exist_ok=True)
+        (folder / litter).write_text("no photo")
+    result = run("learn", folder, "--model", model, "--backbone", "pixels")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert counts(model) == {"Bücher & Bäume": 10, "[red]": 15}
+    assert "[red]" in run("inspect", model).stdout
+
+
+def test_a_folders_accents_mean_the_same_however_they_are_composed(tmp_path, model):
+    paint(tmp_path / "mac", "B\u0075\u0308che", 10, (200, 40, 40))
+    paint(tmp_path / "linux", "B\u00fcche", 10, (200, 40, 41), start=50)
+    run("learn", tmp_path / "mac", "--model", model, "--backbone", "pixels")
+    run("learn", tmp_path / "linux", "--model", model)
+    assert counts(model) == {"B\u00fcche": 20}
+
+
+def test_a_link_upwards_does_not_lead_to_other_classes(photos, model):
+    os.symlink(photos, photos / "red" / "all", target_is_directory=True)
+    assert run("learn", photos, "--model", model, "--backbone", "pixels").exit_code == 0
+    assert counts(model) == {"red": 30, "green": 30}
+
+
+def test_rotated_photos_are_learned_as_a_viewer_shows_them(tmp_path):
+    """The top half is red, in one file as stored, in the other because its EXIF says so."""
+    upright = np.zeros((64, 64, 3), np.uint8)
+    upright[:32] = COLOURS["red"]
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned a quarter to the right
+    put(tmp_path / "upright" / "a" / "1.png", upright)
+    put(tmp_path / "turned" / "a" / "1.png", np.rot90(upright), exif=exif)
+    means = []
+    for folder in ("upright", "turned"):
+        run("learn", tmp_path / folder, "--model", tmp_path / folder / "m", "--backbone", "pixels")
+        means.append(vs.load(tmp_path / folder / "m").class_means_)
+    assert np.array_equal(*means)
+
+
+def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model, monkeypatch):
+    red = photos / "red"
+    (red / "text.jpg").write_text("this is text")
+    (red / "empty.jpg").touch()
+    (red / "cut.png").write_bytes((red / "photo 0.png").read_bytes()[:60])
+    (photos / "loose.png").write_bytes((red / "photo 0.png").read_bytes())
+    (photos / "nothing in it").mkdir()
+    (photos / "all broken").mkdir()
+    (photos / "all broken" / "1.jpg").write_text("text")
+    os.symlink("nowhere", red / "dangling.png")
+    os.mkfifo(red / "pipe.png")
+    put(red / "huge.png", np.zeros((100, 100, 3), np.uint8))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 5000)
+    result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert result.exit_code == 1
+    told = result.stderr.splitlines()
+    for name in ("text.jpg", "empty.jpg", "cut.png", "loose.png", "nothing in it", "dangling.png", "pipe.png"):
+        assert sum(name in line for line in told) == 1, name
+    assert any("huge.png is too large" in line for line in told)
+    assert any("class all broken no photo could be read" in line for line in told)
+    assert all(line.startswith("Skipped: ") for line in told)
+    assert len(told) == 10
+    assert "Skipped: 10." in result.stdout
+    assert counts(model) == {"red": 30, "green": 30}
+    assert "nothing new" in run("learn", photos, "--model", model).stdout
+
+
+WRONG = {
+    "no such folder": (lambda f: ["learn", f / "none", "--model", f / "m"], "There is no folder"),
+    "a file": (lambda f: ["learn", f / "foreign", "--model", f / "m"], "is a file: give the folder"),
+    "no class folders": (lambda f: ["learn", f / "photos" / "red", "--model", f / "m"], "no class folder"),
+    "nothing readable": (lambda f: ["learn", f / "unreadable", "--model", f / "m"], "No photo could be read"),
+    "model is a folder": (lambda f: ["learn", f / "photos", "--model", f], "is a folder: name the model file"),
+    "no folder for it": (lambda f: ["learn", f / "photos", "--model", f / "no" / "m"], "no for the model m"),
+    "a foreign file": (lambda f: ["learn", f / "photos", "--model", f / "foreign"], "not a VoteStream model"),
+    "a model on features": (lambda f: ["learn", f / "photos", "--model", f / "features"], "taught on features"),
+    "another backbone": (
+        lambda f: ["learn", f / "photos", "--model", f / "old", "--backbone", "reduced_resnet18"],
+        "through the backbone pixels, not reduced_resnet18",
+    ),
+    "another budget": (lambda f: ["learn", f / "photos", "--model", f / "old", "--budget", 9], "budget of 2000"),
+    "no such backbone": (
+        lambda f: ["learn", f / "photos", "--model", f / "m", "--backbone", "pixel"],
+        "Did you mean 'pixels'",
+    ),
+    "no such device": (lambda f: ["learn", f / "photos", "--model", f / "old", "--device", "abacus"], "device must be"),
+    "predict without a model": (lambda f: ["predict", f / "none", f / "photos"], "no model file at"),
+    "predict by a foreign file": (lambda f: ["predict", f / "foreign", f / "photos"], "not a VoteStream model"),
+    "predict by features": (lambda f: ["predict", f / "features", f / "photos"], "taught on features"),
+    "inspect nothing": (lambda f: ["inspect", f / "none"], "no model file at"),
+    "inspect a foreign file": (lambda f: ["inspect", f / "foreign"], "not a VoteStream model"),
+    "inspect a folder": (lambda f: ["inspect", f / "photos"], "no model file at"),
+}
+
+
+@pytest.fixture(scope="module")
+def wrong_place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wrong")
+    for label in ("red", "green"):
+        paint(folder / "photos", label, 3)
+    run("learn", folder / "photos", "--model", folder / "old", "--backbone", "pixels")
+    (folder / "unreadable" / "a").mkdir(parents=True)
+    (folder / "unreadable" / "a" / "b.jpg").write_text("text")
+    (folder / "foreign").write_text("some text")
+    vs.CandidatesVoting(device="cpu").partial_fit(np.eye(4), ["a", "b", "c", "d"]).save(folder / "features")
+    return folder
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_done_is_said_in_a_sentence_and_nothing_is_written(wrong_place, case):
+    arguments, sentence = WRONG[case]
+    before = {path: path.read_bytes() for path in wrong_place.rglob("*") if path.is_file()}
+    result = run(*arguments(wrong_place))
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stdout == ""
+    assert result.stderr.endswith(".\n")
+    assert {path: path.read_bytes() for path in wrong_place.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["learn"], ["learn", "."], ["learn", ".", "--model", "m", "--budget", "0"], ["predict", "m"], ["inspect"]],
+)
+def test_a_command_without_what_it_needs_is_wrong_usage(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+
+
+def test_a_model_of_a_backbone_that_changed_is_refused(taught, photos, monkeypatch):
+    changed = vs.from_module(vs.create_backbone("pixels")._network, input_size=2, name="pixels", feature_scale=3.0)
+    monkeypatch.setattr("votestream.learners.image_classifier.create_backbone", lambda name, device: changed)
+    for command in (["learn", photos, "--model", taught], ["predict", taught, photos]):
+        result = run(*command)
+        assert result.exit_code == 2
+        assert "whose features mean something else" in result.stderr
+
+
+def test_a_write_protected_target_is_told_before_any_photo_is_read(photos, model, monkeypatch):
+    model.parent.chmod(0o555)
+    if os.access(model.parent, os.W_OK):  # whoever may do everything is not stopped by permissions
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != model.parent)
+    try:
+        result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    finally:
+        model.parent.chmod(0o755)
+    assert result.exit_code == 2
+    assert "write-protected" in result.stderr
+    assert not model.exists()
+
+
+def test_a_full_disk_is_told_and_the_next_run_goes_on(photos, model, monkeypatch):
+    def full(self, path):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ImageClassifier, "save", full)
+        result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert result.exit_code == 2
+    assert "cannot be written: No space left on device." in result.stderr
+    assert run("learn", photos, "--model", model, "--backbone", "pixels").exit_code == 0
+    assert counts(model) == {"red": 30, "green": 30}
+
+
+def test_two_runs_on_one_model_do_not_undo_each_other(photos, model):
+    from filelock import FileLock
+
+    with FileLock(model.with_name(f".{model.name}.lock")):
+        result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert result.exit_code == 2
+    assert "being taught by another run" in result.stderr
+
+
+def test_more_classes_than_exemplars_is_told(photos, model):
+    result = run("learn", photos, "--model", model, "--backbone", "pixels", "--budget", 1)
+    assert result.exit_code == 0
+    assert "more classes than the budget of 1" in result.stdout
+
+
+# ---- stopping -----------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("save", [1, 2, 4])
+def test_killed_while_saving_every_photo_is_still_learned_exactly_once(photos, model, monkeypatch, save, moment):
+    """The sidecar is written, the model is not, or just is: the next run knows which."""
+    monkeypatch.setattr("votestream.photos.learning.SAVING", 1)  # after every batch
+    monkeypatch.setattr("votestream.backbones.backbone.default_batch_size", lambda *_: 10)
+    whole = model.with_name("whole")
+    run("learn", photos, "--model", whole, "--backbone", "pixels")
+    real, calls = ImageClassifier.save, []
+
+    def die(self, path):
+        calls.append(path)
+        if len(calls) == save and moment == "before":
+            raise Killed
+        real(self, path)
+        if len(calls) == save:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ImageClassifier, "save", die)
+        with pytest.raises(Killed):
+            run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert len(calls) == save
+    run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert counts(model) == {"red": 30, "green": 30}
+    assert model.read_bytes() == whole.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    """250 real photos of ten classes, and the model that a run without interruption makes of them."""
+    folder = tmp_path_factory.mktemp("shelf")
+    images, labels = sample("test")
+    for number, (image, label) in enumerate(zip(images[::2], labels[::2], strict=True)):
+        put(folder / "photos" / label / f"{number}.png", image)
+    assert (
+        run("learn", folder / "photos", "--model", folder / "whole", "--budget", 50, "--device", "cpu").exit_code == 0
+    )
+    return folder
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
+def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, tmp_path, how):
+    """Exactly once each, not twice for the batch in hand; in fact the same file, byte for byte."""
+    model = tmp_path / "shop.safetensors"
+    arguments = ["learn", str(shelf / "photos"), "--model", str(model), "--budget", "50", "--device", "cpu"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "votestream.cli", *arguments],
+        env={**os.environ, **SOURCE},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not model.exists() and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.Signals[how])
+    stdout, stderr = process.communicate(timeout=60)
+    if how == "SIGKILL":
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 130
+        assert stdout == ""
+        assert stderr.startswith("Interrupted: ")
+        assert stderr.count("\n") == 1
+    assert 0 < sum(counts(model).values()) < 250
+    assert run(*arguments).exit_code == 0
+    assert counts(model) == dict.fromkeys(counts(shelf / "whole"), 25)
+    assert model.read_bytes() == (shelf / "whole").read_bytes()
+    assert left_in(tmp_path) == ["shop.safetensors", "shop.safetensors.learned"]
+
+
+# ---- predict ------------------------------------------------------------------------------------
+
+
+def test_every_file_gets_its_label_confidence_and_the_vote_in_words(taught, photos):
+    result = run("predict", taught, photos / "red" / "photo 3.png", photos / "blue")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert len(lines) == 31
+    files = [photos / "red" / "photo 3.png", *sorted((photos / "blue").iterdir())]
+    for path, line, label in zip(files, lines, vs.load(taught).predict(files), strict=True):
+        assert line.startswith(f"{path}: {label} ")
+        assert " %  (second: " in line
+    assert "the nearest exemplar is of red" in lines[0]
+
+
+def test_json_gives_the_models_own_numbers_in_order(taught, photos):
+    files = [photos / label / f"photo {n}.png" for n in range(20) for label in COLOURS]
+    result = run("predict", taught, "--json", *files)
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["file"] for answer in answers] == list(map(str, files))
+    model = vs.load(taught)
+    probabilities, vote = model.predict_proba(files), model.vote(files)
+    assert [answer["label"] for answer in answers] == model.predict(files).tolist()
+    for row, answer in enumerate(answers):
+        assert answer["confidence"] == pytest.approx(probabilities[row].max(), abs=1e-5)
+        top = [entry["probability"] for entry in answer["probabilities"]]
+        assert len(top) == 4
+        assert top == sorted(top, reverse=True)
+        assert answer["vote"]["candidates"] == vote.candidates[row].tolist()
+        for name in ("s_hat", "prior", "score"):
+            assert answer["vote"][name] == pytest.approx(getattr(vote, name)[row], abs=1e-5)
+        assert answer["vote"]["gamma"] == pytest.approx(vote.gamma[row], abs=1e-5)
+        assert answer["vote"]["winner_task"] == vote.winner_task[row]
+
+
+def test_no_more_than_five_probabilities_are_given(shelf):
+    photo = next((shelf / "photos" / "frog").iterdir())
+    answer = json.loads(run("predict", shelf / "whole", photo, "--json").stdout)
+    assert len(answer["probabilities"]) == 5
+
+
+def test_the_words_say_what_the_numbers_say(shelf):
+    folder = shelf / "photos" / "cat"
+    paint(shelf / "later", "red", 40)
+    both = shelf / "both"
+    both.write_bytes((shelf / "whole").read_bytes())
+    run("learn", shelf / "later", "--model", both)
+    words = run("predict", both, folder).stdout.splitlines()
+    numbers = [json.loads(line) for line in run("predict", both, folder, "--json").stdout.splitlines()]
+    told = set()
+    for line, answer in zip(words, numbers, strict=True):
+        first, second = (entry["label"] for entry in answer["probabilities"][:2])
+        assert f": {first} {100 * answer['confidence']:.0f} %" in line
+        assert f"second: {second}" in line
+        assert f"the nearest exemplar is of {answer['vote']['nearest_exemplar']}" in line
+        s_hat, prior = answer["vote"]["s_hat"], answer["vote"]["prior"]
+        mine, other = first == "red", second == "red"
+        if mine == other:
+            why = "both of one task"
+        elif s_hat[mine] >= s_hat[other]:
+            why = "weights and exemplars agree" if prior[mine] >= prior[other] else "by its weights"
+        else:
+            why = "by its exemplars"
+        assert why in line
+        told.add(why)
+    assert len(told) > 1
+
+
+def test_broken_files_are_named_on_stderr_and_the_rest_is_answered(taught, photos, tmp_path):
+    (tmp_path / "text.jpg").write_text("text")
+    (tmp_path / "leer").mkdir()
+    good = photos / "red" / "photo 1.png"
+    result = run(
+        "predict", taught, "--json", tmp_path / "text.jpg", good, tmp_path / "leer", tmp_path / "none.png", good
+    )
+    assert result.exit_code == 1
+    assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == [str(good)] * 2
+    for name in ("text.jpg", "leer", "none.png"):
+        assert name in result.stderr
+
+
+def test_a_model_that_decides_without_a_vote_is_not_misquoted(photos, model):
+    X = sorted((photos / "red").iterdir())[:5] + sorted((photos / "green").iterdir())[:5]
+    learner = vs.CandidatesVoting(decide="nearest", device="cpu")
+    vs.ImageClassifier("pixels", learner).partial_fit(X, ["red"] * 5 + ["green"] * 5).save(model)
+    assert "second: green" in (text := run("predict", model, X[0]).stdout)
+    assert "exemplar" not in text
+    assert "vote" not in json.loads(run("predict", model, "--json", X[0]).stdout)
+
+
+def test_one_class_is_no_choice(tmp_path, model):
+    paint(tmp_path / "one", "red", 5)
+    run("learn", tmp_path / "one", "--model", model, "--backbone", "pixels")
+    assert "red 100 %  (the only class it knows)" in run("predict", model, tmp_path / "one").stdout
+
+
+def test_a_model_taught_numbers_from_python_goes_on_with_folders_of_those_names(tmp_path, model):
+    paint(tmp_path / "photos", "0", 5, (200, 40, 40))
+    X = sorted((tmp_path / "photos" / "0").iterdir())
+    vs.ImageClassifier("pixels", vs.CandidatesVoting(device="cpu")).partial_fit(X, [0] * 5).save(model)
+    run("learn", tmp_path / "photos", "--model", model)
+    assert counts(model) == {0: 10}
+
+
+# ---- inspect ------------------------------------------------------------------------------------
+
+
+def test_inspect_tells_classes_tasks_counts_and_memory(taught):
+    result = run("inspect", taught)
+    assert result.exit_code == 0
+    for text in ("4 classes in 2 tasks, 120 photos learned", "run 2", "Backbone: pixels, digest", "budget=2000"):
+        assert text in result.stdout
+    assert "the 120 photos would take 1.4 kB, uncompressed at the 2 x 2 pixels" in result.stdout
+    about = json.loads(run("inspect", taught, "--json").stdout)
+    model = vs.load(taught)
+    assert about["images_bytes"] == 120 * 2 * 2 * 3
+    assert about["file_bytes"] == taught.stat().st_size
+    assert about["backbone"] == {"name": "pixels", "digest": model.backbone_.digest, "input_size": 2}
+    assert {row["label"]: row["learned"] for row in about["classes"]} == counts(taught)
+    assert sum(row["exemplars"] for row in about["classes"]) == len(model.exemplars_.features)
+    assert [row["task"] for row in about["classes"]] == model.task_of_class_.tolist()
+    assert about["version"] == vs.__version__
+
+
+def test_inspect_needs_no_backbone(taught, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("the backbone was made")
+
+    monkeypatch.setattr("votestream.backbones.registry._FACTORIES", {})
+    monkeypatch.setattr("votestream.learners.image_classifier.create_backbone", never)
+    assert "Backbone: pixels" in run("inspect", taught).stdout
+
+
+def test_inspect_tells_of_models_on_features_too(tmp_path):
+    path = tmp_path / "m.safetensors"
+    X, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2
+    vs.CandidatesVoting(device="cpu").partial_fit(X, y).save(path)
+    text = run("inspect", path).stdout
+    assert "2 classes in 1 task, 60 samples learned" in text
+    assert "task 1" in text
+    assert "Backbone" not in text
+    assert "uncompressed" not in text
+    assert json.loads(run("inspect", path, "--json").stdout)["backbone"] is None
+
+
+# ---- the whole command --------------------------------------------------------------------------
+
+
+def test_help_does_not_wait_for_the_network_and_tells_the_exit_codes():
+    code = "import sys, votestream.cli; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **SOURCE}, capture_output=True)
+    assert done.stdout.strip() == b"False"
+    for command in ("learn", "predict"):
+        assert "1 something was skipped" in " ".join(run(command, "--help").stdout.split())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def main() -> None:
             measured = {name: round(rate) for name, rate in rates(device, *stream, budget).items()}
             where = torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} cores"
             about = {"features": width, "budget": budget, "classes": n_classes, "device": device, "machine": where}
-            rows.append({**about, **measured})
+            rows.append({**about, **measured, "version": vs.__version__, "command": " ".join(["python", *sys.argv])})
             print(rows[-1], flush=True)
     if args.out:
         with args.out.open("w", newline="") as file:

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from conftest import Stream
 
 import votestream as vs
+from conftest import Stream
 from votestream.learners.head import GrowingHead
 from votestream.place import Place
 
@@ -170,6 +170,17 @@ def test_more_classes_than_budget_warns_once_and_goes_on(stream):
         "there are more classes than the budget of 4 exemplars: later classes go without"
     ]
     assert len(model.predict(stream.X)) == len(stream.X)
+
+
+def test_a_warning_turned_into_an_error_leaves_the_model_as_it_was(stream):
+    model = learner(budget=4).partial_fit(stream.X[:100], stream.y[:100])
+    before = model.predict_proba(stream.X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="more classes than the budget"):
+            model.partial_fit(stream.X, stream.y)
+    assert len(model.classes_) == 4
+    assert np.array_equal(model.predict_proba(stream.X), before)
 
 
 def test_a_batch_larger_than_the_budget_is_learned(stream):

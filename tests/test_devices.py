@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 import votestream as vs
 from conftest import Stream, same_model
 from votestream.place import Place
@@ -12,7 +13,7 @@ from votestream.place import Place
 
 @pytest.fixture(params=["torch on the CPU", "a GPU"])
 def device(request, monkeypatch):
-    """Where torch computes: the lines that a GPU runs are run on the CPU as well, so that they are tested everywhere."""
+    """Where torch computes. The lines that a GPU runs are run on the CPU as well, to be tested everywhere."""
     if request.param == "a GPU":
         if not torch.cuda.is_available():
             pytest.skip("no GPU here")

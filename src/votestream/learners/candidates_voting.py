@@ -160,6 +160,13 @@ class CandidatesVoting(Learner):
         if self.scale not in (None, "auto"):
             check_positive("scale (None, 'auto' or a number)", self.scale)
 
+    def _foresee(self, known: int, soon: int) -> None:
+        if known <= self.budget < soon:
+            warnings.warn(
+                f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
+                stacklevel=3,
+            )
+
     # ---- learning phase -------------------------------------------------------------------------
 
     def _begin(self, X: NDArray[np.float32]) -> None:
@@ -197,11 +204,6 @@ class CandidatesVoting(Learner):
         known, n_classes = self._head.n_classes, max(classes.tolist()) + 1
         if n_classes > known:
             self._head.grow(n_classes, self._random.generator)
-            if known <= self.budget < n_classes:
-                warnings.warn(
-                    f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
-                    stacklevel=4,
-                )
         start = self._tasks.block_start if self.freeze else 0
         if start < self._head.n_classes:
             self._head.step(*self._paired(X, classes), start, self.lr)

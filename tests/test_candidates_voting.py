@@ -136,6 +136,12 @@ def test_the_variants_decide_as_they_say(stream):
         assert np.array_equal(model.classes_[P.argmax(1)], model.predict(stream.X))
 
 
+def test_a_way_to_decide_that_is_none_is_named_when_asked(stream):
+    model = learner().partial_fit(stream.X, stream.y).set_params(decide="guess")
+    with pytest.raises(ValueError, match="decide must be one of"):
+        model.predict(stream.X)
+
+
 @pytest.mark.parametrize("keep", ["mean_distance", "reservoir", "balanced", "first_in"])
 @pytest.mark.parametrize("quota", ["seen", "fixed"])
 def test_every_keep_rule_learns_within_the_budget_and_resumes(stream, tmp_path, keep, quota):

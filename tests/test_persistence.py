@@ -113,6 +113,11 @@ def test_foreign_files_are_refused_and_no_pickle_is_run(tmp_path):
         vs.load(tmp_path / "nowhere")
 
 
+def test_saving_to_a_folder_that_is_not_there_says_so(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        model.save(tmp_path / "nowhere" / "m.safetensors")
+
+
 def test_a_newer_format_says_to_update(path, monkeypatch, model):
     monkeypatch.setattr("votestream.persistence.FORMAT", 99)
     model.save(path)

@@ -18,6 +18,7 @@ from votestream.place import Array, Place, library_of
 from votestream.random_pool import RandomPool
 from votestream.validation import check_choice, check_positive
 
+DECISIONS = ("vote", "argmax", "nearest")
 SPAN = 30  # rows offered to the memory at once, at most
 PAPER = {"beta": 0.5, "scale": None, "centre": False}  # where the paper says otherwise than our defaults
 
@@ -147,7 +148,7 @@ class CandidatesVoting(Learner):
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
         check_positive("alpha_r", self.alpha_r, allow_zero=True)
-        check_choice("decide", self.decide, ("vote", "argmax", "nearest"))
+        check_choice("decide", self.decide, DECISIONS)
         check_choice("keep", self.keep, tuple(KEEP_RULES))
         check_choice("sigma", self.sigma, ("class", "global"))
         check_choice("init", self.init, ("uniform", "zeros"))
@@ -252,6 +253,7 @@ class CandidatesVoting(Learner):
         return Vote(named, s_hat, w, gamma[:, 0], score, named[np.arange(len(winner)), winner], winner)
 
     def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        check_choice("decide", self.decide, DECISIONS)  # it may have been set since learning began
         rows = self._place.put(X)
         if self.decide == "argmax":
             winner = self._logits(rows).argmax(1)

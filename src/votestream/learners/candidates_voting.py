@@ -67,7 +67,7 @@ class CandidatesVoting(Learner):
         and all later ones by the same factor, a number multiplies. What is stored stays unscaled.
     centre : the head takes each feature vector less the mean of its elements. Features behind a ReLU share a
         large mean that tells no class from another and keeps SGD from settling.
-    young : samples per class for which an automatic task accepts new classes.
+    young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False.
     seed, device : "auto" is the GPU if there is one.

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from votestream.backbones import create_backbone
+from votestream.backbones import cached_features, create_backbone
 
 FIELDS = ["backbone", "data_set", "metric", "value", "settings", "command", "date", "seconds"]
 FILES = {
@@ -32,7 +32,7 @@ FILES = {
     "CIFAR-10": ("cifar-10-batches-py", [f"data_batch_{i}" for i in range(1, 6)], "test_batch", b"labels"),
 }
 SHRINKAGE = 0.01
-PENALTIES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3)
+PENALTIES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 
 def read(folder: Path, names: list[str], label_key: bytes) -> tuple[np.ndarray, Tensor]:
@@ -99,7 +99,7 @@ def measure(backbone: str, weights: Path | None, data_dir: Path, data_set: str, 
     folder, train, test, key = FILES[data_set]
     began = time.time()
     (x, y), (tx, ty) = (read(data_dir / folder, names, key) for names in (train, [test]))
-    features, test_features = torch.from_numpy(sees(x)), torch.from_numpy(sees(tx))
+    features, test_features = (torch.from_numpy(np.array(cached_features(sees, part))) for part in (x, tx))
     about = f"{sees.input_size} px, {len(x)} train, {len(tx)} test, digest {sees.digest[:12]}"
     yield {"metric": "feature spread", "value": f"{features.std():.3f}", "settings": about, "seconds": began}
     for metric in ("nearest class mean", "LDA", "linear probe"):

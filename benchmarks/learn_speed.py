@@ -26,7 +26,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import plain_reading  # type: ignore[import-not-found]  # noqa: E402
-
 import votestream as vs  # noqa: E402
 
 D, C, N_TASKS, Q, BATCH = 160, 100, 20, 2000, 10

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import plain_reading as plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import plain_reading as plain
 import votestream as vs
 
 

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from conftest import Stream
 
 import votestream as vs
+from conftest import Stream
 from votestream.learners.head import GrowingHead
 from votestream.place import Place
 
@@ -136,6 +136,12 @@ def test_the_variants_decide_as_they_say(stream):
         assert np.array_equal(model.classes_[P.argmax(1)], model.predict(stream.X))
 
 
+def test_a_way_to_decide_that_is_none_is_named_when_asked(stream):
+    model = learner().partial_fit(stream.X, stream.y).set_params(decide="guess")
+    with pytest.raises(ValueError, match="decide must be one of"):
+        model.predict(stream.X)
+
+
 @pytest.mark.parametrize("keep", ["mean_distance", "reservoir", "balanced", "first_in"])
 @pytest.mark.parametrize("quota", ["seen", "fixed"])
 def test_every_keep_rule_learns_within_the_budget_and_resumes(stream, tmp_path, keep, quota):
@@ -170,6 +176,17 @@ def test_more_classes_than_budget_warns_once_and_goes_on(stream):
         "there are more classes than the budget of 4 exemplars: later classes go without"
     ]
     assert len(model.predict(stream.X)) == len(stream.X)
+
+
+def test_a_warning_turned_into_an_error_leaves_the_model_as_it_was(stream):
+    model = learner(budget=4).partial_fit(stream.X[:100], stream.y[:100])
+    before = model.predict_proba(stream.X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="more classes than the budget"):
+            model.partial_fit(stream.X, stream.y)
+    assert len(model.classes_) == 4
+    assert np.array_equal(model.predict_proba(stream.X), before)
 
 
 def test_a_batch_larger_than_the_budget_is_learned(stream):

@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from conftest import ON_FEATURES, same_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import votestream as vs
+from conftest import ON_FEATURES, same_model
 
 
 def learned(model, stream, batches=None):
@@ -250,6 +250,27 @@ def test_bad_first_input_leaves_the_model_unfitted(make_on_arrays, stream):
 def test_a_task_that_is_no_name_is_refused(make, stream, task):
     with pytest.raises(ValueError, match="task must be a string or an integer"):
         make().partial_fit(stream.X, stream.y, task=task)
+
+
+def test_a_call_interrupted_half_way_is_not_passed_off_as_learned(make_on_arrays, stream, monkeypatch, tmp_path):
+    model = learned(make_on_arrays(), stream, 3)
+    model.save(tmp_path / "m.safetensors")
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "_learn", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(stream.X[:10], stream.y[:10])
+    for ask in (
+        model.predict,
+        lambda X: model.partial_fit(X, stream.y),
+        lambda X: model.save(tmp_path / "m.safetensors"),
+    ):
+        with pytest.raises(RuntimeError, match="go on from the last saved model"):
+            ask(stream.X)
+    assert len(vs.load(tmp_path / "m.safetensors").predict(stream.X)) == len(stream.X)
 
 
 def test_asking_before_learning_says_so(make, stream, tmp_path):

@@ -49,7 +49,8 @@ def test_a_class_that_comes_back_at_once_reunites_the_tasks_in_between():
     assert tasks_of([0, 0, 0, 1, 1, 1, 2, 2, 2, 1]) == {0: 0, 1: 1, 2: 1}
     assert tasks_of([0, 0, 0, 1, 1, 1, 2, 2, 2, 0]) == {0: 0, 1: 0, 2: 0}
     assert tasks_of([0, 0, 0, 1, 1, 1, 2, 2, 2] + [2] * 20 + [0]) == {0: 0, 1: 1, 2: 2}
-    assert tasks_of([0, 0, 0, 1, 0, 2, 1, 2] * 3 + [3] * 2) == {0: 0, 1: 0, 2: 0, 3: 0}
+    assert tasks_of([0, 0, 0, 1, 0, 2, 1, 2] * 3 + [3, 3]) == {0: 0, 1: 0, 2: 0, 3: 1}
+    assert tasks_of([0, 0, 0, 1, 0, 2, 1, 2] * 3 + [3, 3, 0]) == {0: 0, 1: 0, 2: 0, 3: 0}
 
 
 def test_a_long_tailed_mixture_is_one_task():
@@ -57,6 +58,16 @@ def test_a_long_tailed_mixture_is_one_task():
     for _ in range(20):
         labels = rng.choice(4, 60, p=[0.7, 0.1, 0.1, 0.1]).tolist()
         assert set(tasks_of(labels).values()) == {0}
+
+
+@pytest.mark.parametrize("shots", [3, 5, 12])
+def test_the_tasks_of_a_stream_with_few_samples_are_found(shots):
+    for seed in range(5):
+        found = tasks_of(split_stream(10, 5, shots, seed))
+        together = [found[a] == found[b] for a in found for b in found if a // 5 == b // 5]
+        apart = [found[a] != found[b] for a in found for b in found if a // 5 != b // 5]
+        assert np.mean(together) > 0.8
+        assert np.mean(apart) > 0.95
 
 
 @pytest.mark.parametrize("cut", [1, 7, 10])
@@ -73,7 +84,7 @@ def test_classes_that_come_back_belong_to_their_first_task_and_open_none():
 
 
 def test_a_patient_ledger_lets_late_classes_join():
-    labels = [0, 1] * 30 + [2]
+    labels = [*[0, 1] * 30, 2, 0]
     assert tasks_of(labels)[2] == 1
     assert tasks_of(labels, young=100)[2] == 0
 

@@ -51,8 +51,8 @@ def demo(
     if not out.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
     console.print(
-        "Ten classes of CIFAR-10 arrive two at a time. Each image is seen once and thrown away.\n"
-        f"At most {budget} feature vectors are kept; no task number is given when it answers.\n"
+        "Ten classes of CIFAR-10 arrive two at a time; each image is seen once.\n"
+        f"At most {budget} feature vectors are kept, and no image.\n"
     )
     outcome = show.run(console, seed, budget)
     show.report_memory(console, outcome)

@@ -29,6 +29,8 @@ class ModelFileError(ValueError):
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Write beside and rename: a crash at any moment leaves the old file or the new one, never a half."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
     arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
     text = json.dumps({"format": FORMAT, **header})
     blob = _in_order(to_bytes(arrays, metadata={KEY: text, "sha256": _digest(text, arrays)}))

@@ -111,8 +111,8 @@ class Neighbours:
         doubt = 1e-2 * size + self._rounding * xp.sqrt(size)
         close = xp.amin(nearest, axis=1) < doubt
         if close.any():  # a query all but equal to an exemplar, where float32 cancels too much
-            for row in range(len(X)):
-                if close[row]:
+            for row, is_close in enumerate(close.tolist()):
+                if is_close:
                     whole = squared[row] + base[row]
                     near = whole < doubt[row]
                     offsets = self._exemplars[near] - X[row]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from votestream.backbones import create_backbone
+from votestream.backbones import create_backbone, spread
 from votestream.backbones.resnet import ReducedResNet18
+from votestream.demo import sample
 
 from .samples import pictures
 
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 ABOUT = {
     "network": "reduced_resnet18",
     "mean": "[0.5, 0.5, 0.5]",
@@ -59,3 +63,18 @@ def test_the_file_decides_the_digest(weights_file: Path, tmp_path: Path) -> None
     save_file(tensors, tmp_path / "b", ABOUT)
     digests.add(create_backbone("reduced_resnet18", weights=tmp_path / "b").digest)
     assert len(digests) == 3
+
+
+def test_the_shipped_weights_are_the_measured_ones_and_see_what_they_were_never_taught() -> None:
+    backbone = create_backbone("reduced_resnet18", device="cpu")
+    with (RESULTS / "backbone_accuracy.csv").open() as file:
+        measured = {row["settings"] for row in csv.DictReader(file) if row["backbone"] == "reduced_resnet18"}
+    assert all(f"digest {backbone.digest[:12]}" in settings for settings in measured)
+    assert (resources.files("votestream.backbones") / "weights" / "reduced_resnet18.safetensors").stat().st_size < 2.5e6
+    images, labels = sample("train")
+    queries, truth = sample("test")
+    features, names = backbone(images), np.unique(labels)
+    assert 0.9 < spread(features) < 1.1
+    means = np.stack([features[labels == name].mean(0) for name in names])
+    nearest = ((backbone(queries)[:, None] - means) ** 2).sum(2).argmin(1)
+    assert (names[nearest] == truth).mean() > 0.65

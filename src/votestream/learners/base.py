@@ -100,6 +100,7 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     name = ""
     n_features_in_: int
+    _broken = False
     # Constructor arguments that every learner has.
     seed: int
     device: str
@@ -115,6 +116,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         ones become new classes. task: the task that new classes belong to; left out, it is found.
         """
         fitted = self._is_fitted()
+        if self._broken:
+            self._check_fitted()
         rows = self._check_X(X, self.n_features_in_ if fitted else None)
         labels = as_labels(y, len(rows))
         told = None if task is None else as_task(task)
@@ -124,24 +127,35 @@ class Learner(ClassifierMixin, BaseEstimator):
             self._index: dict[str | int, int] = {}
             self._tasks = TaskLedger(self.young)
             self.n_features_in_ = rows.shape[1]
-        if told is not None:
-            self._tasks.tell(told)
         index = self._index
-        classes = [index.setdefault(label, len(index)) for label in labels]
-        numbers = np.array(classes)
-        for start, end in self._tasks.cut(classes, told=told is not None):
-            self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
+        self._foresee(len(index), len(index.keys() | labels))
+        try:
+            if told is not None:
+                self._tasks.tell(told)
+            classes = [index.setdefault(label, len(index)) for label in labels]
+            numbers = np.array(classes)
+            for start, end in self._tasks.cut(classes, told=told is not None):
+                self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
+        except BaseException:  # Ctrl-C, or no memory left: rows are half applied, and must not pass for learned
+            self._broken = True
+            raise
         return self
 
     # ---- deciding -------------------------------------------------------------------------------
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label of each row, (n,)."""
-        return self.classes_[self._decide(self._query(X))]
+        chosen = self._decide(self._query(X))
+        return self._labels()[chosen]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """The probability of each class, (n, C); rows sum to 1, columns stand as in `classes_`."""
         return self._probabilities(self._query(X))
+
+    def _labels(self) -> NDArray[Any]:
+        if len(self._index) != len(getattr(self, "_classes", ())):
+            self._classes = as_label_array(list(self._index))
+        return self._classes
 
     def _query(self, X: ArrayLike) -> NDArray[Any]:
         self._check_fitted()
@@ -153,9 +167,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def classes_(self) -> NDArray[Any]:
         """Every label met, in order of first appearance."""
         self._check_fitted()
-        if len(self._index) != len(getattr(self, "_classes", ())):
-            self._classes = as_label_array(list(self._index))
-        return self._classes
+        return self._labels().copy()
 
     @property
     def task_of_class_(self) -> NDArray[np.int64]:
@@ -239,7 +251,12 @@ class Learner(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted()
 
+    def _foresee(self, known: int, soon: int) -> None:
+        """The place for warnings about the number of classes: nothing has been learned of the call yet."""
+
     def _check_fitted(self) -> None:
+        if self._broken:
+            raise RuntimeError("learning was interrupted in the middle of a call; go on from the last saved model")
         if not self._is_fitted():
             raise NotFittedError(f"this {type(self).__name__} has learned nothing yet; call partial_fit first")
 

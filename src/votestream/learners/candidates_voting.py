@@ -18,6 +18,7 @@ from votestream.place import Array, Place, library_of
 from votestream.random_pool import RandomPool
 from votestream.validation import check_choice, check_positive
 
+DECISIONS = ("vote", "argmax", "nearest")
 SPAN = 30  # rows offered to the memory at once, at most
 PAPER = {"beta": 0.5, "scale": None, "centre": False}  # where the paper says otherwise than our defaults
 
@@ -66,7 +67,7 @@ class CandidatesVoting(Learner):
         and all later ones by the same factor, a number multiplies. What is stored stays unscaled.
     centre : the head takes each feature vector less the mean of its elements. Features behind a ReLU share a
         large mean that tells no class from another and keeps SGD from settling.
-    young : samples per class for which an automatic task accepts new classes.
+    young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False.
     seed, device : "auto" is the GPU if there is one.
@@ -147,7 +148,7 @@ class CandidatesVoting(Learner):
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
         check_positive("alpha_r", self.alpha_r, allow_zero=True)
-        check_choice("decide", self.decide, ("vote", "argmax", "nearest"))
+        check_choice("decide", self.decide, DECISIONS)
         check_choice("keep", self.keep, tuple(KEEP_RULES))
         check_choice("sigma", self.sigma, ("class", "global"))
         check_choice("init", self.init, ("uniform", "zeros"))
@@ -159,6 +160,13 @@ class CandidatesVoting(Learner):
             check_positive("beta (a number, or 'pilot')", self.beta)
         if self.scale not in (None, "auto"):
             check_positive("scale (None, 'auto' or a number)", self.scale)
+
+    def _foresee(self, known: int, soon: int) -> None:
+        if known <= self.budget < soon:
+            warnings.warn(
+                f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
+                stacklevel=3,
+            )
 
     # ---- learning phase -------------------------------------------------------------------------
 
@@ -197,11 +205,6 @@ class CandidatesVoting(Learner):
         known, n_classes = self._head.n_classes, max(classes.tolist()) + 1
         if n_classes > known:
             self._head.grow(n_classes, self._random.generator)
-            if known <= self.budget < n_classes:
-                warnings.warn(
-                    f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
-                    stacklevel=4,
-                )
         start = self._tasks.block_start if self.freeze else 0
         if start < self._head.n_classes:
             self._head.step(*self._paired(X, classes), start, self.lr)
@@ -250,6 +253,7 @@ class CandidatesVoting(Learner):
         return Vote(named, s_hat, w, gamma[:, 0], score, named[np.arange(len(winner)), winner], winner)
 
     def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        check_choice("decide", self.decide, DECISIONS)  # it may have been set since learning began
         rows = self._place.put(X)
         if self.decide == "argmax":
             winner = self._logits(rows).argmax(1)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-RUN = 3  # samples of one class in a row after which a new class looks like the next in line
+TRIAL = 3  # samples per class after which an unseen class opens a task on trial
 
 
 class TaskLedger:
     """Keeps a task for every class, and which classes form the current task's block.
 
     A class belongs to the task in which it first appeared. Untold, an unseen class joins the current
-    task while that is young (fewer than `young` samples per class so far) and opens a new one otherwise.
-
-    Where classes come one after another, each should be a task of its own, since nothing replays the
-    earlier classes of a task: so a class that ends a run of one class opens a task at once. If a class
-    before it comes back within `young` samples, the stream was mixed after all, and the tasks in between
-    become one again.
+    task while that has had fewer than 3 samples per class. Later it opens a new task, at first on trial: if
+    a class from before comes back within `young` samples, the stream was still mixing the two, and the
+    tasks in between become one again. After `young` samples per class a task is closed for good. So
+    classes that come one after another, a few samples each, end up in tasks of their own, as they should:
+    nothing replays the earlier classes of a task.
 
     The ledger looks at labels in stream order only, so that its tasks do not depend on how the stream was
     cut into batches. Classes `block_start` and up are the current task's.
@@ -36,7 +35,6 @@ class TaskLedger:
         self._told: str | int | None = None
         self._clock = 0
         self._last_seen: list[int] = []
-        self._last, self._run = -1, 0
         self._blocks: list[list[int]] = [[0, 0]]  # first class and samples of blocks that may yet be one
 
     @property
@@ -76,7 +74,8 @@ class TaskLedger:
 
     def _moves_on(self) -> bool:
         """Whether an unseen class opens a task."""
-        return self._is_old() or (self._run >= RUN and self._last >= self.block_start)
+        first, samples = self._blocks[-1]
+        return samples >= TRIAL * (len(self.task_of_class) - first) > 0
 
     def _comes_back(self, label: int) -> bool:
         recent = self._clock - self._last_seen[label] <= self.young
@@ -110,8 +109,6 @@ class TaskLedger:
     def _follow(self, label: int) -> None:
         self._clock += 1
         self._last_seen[label] = self._clock
-        self._run = self._run + 1 if label == self._last else 1
-        self._last = label
         if label >= self.block_start:
             self._blocks[-1][1] += 1
 

@@ -1,0 +1,68 @@
+"""The first five minutes: the demo runs, tells what it did, and draws it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from votestream import __version__
+from votestream.cli import app
+from votestream.demo import CLASSES, sample
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    picture = tmp_path_factory.mktemp("demo") / "demo.png"
+    result = CliRunner().invoke(app, ["demo", "--out", str(picture)])
+    assert result.exit_code == 0, result.output
+    return result.output, picture
+
+
+def test_after_each_task_it_shows_the_three_variants(shown):
+    output, _ = shown
+    for task in range(1, 6):
+        assert f"After task {task} of 5" in output
+    for variant in ("Baseline", "Nearest exemplar", "CandidatesVoting"):
+        assert output.count(variant) == 5
+
+
+def test_the_vote_ends_above_the_baseline_and_far_above_chance(shown):
+    output, _ = shown
+    last = output[output.index("After task 5") :]
+    score = {name: float(last.split(name)[1].split("%")[0].split()[-1]) for name in ("Baseline", "CandidatesVoting")}
+    assert score["CandidatesVoting"] > max(55, score["Baseline"])
+
+
+def test_it_says_what_it_keeps_and_draws_the_outcome(shown):
+    output, picture = shown
+    assert "200 exemplar features (no image)" in output
+    with Image.open(picture) as image:
+        assert min(image.size) > 300
+        assert np.asarray(image.convert("L")).std() > 20
+
+
+def test_a_folder_that_is_not_there_is_named_before_anything_is_learned():
+    result = CliRunner().invoke(app, ["demo", "--out", "nowhere/demo.png"])
+    assert result.exit_code == 2
+    assert "there is no folder nowhere" in result.output
+
+
+def test_without_matplotlib_it_says_how_to_get_the_picture(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 0
+    assert "pip install 'votestream[plots]'" in result.output
+
+
+def test_the_sample_is_balanced_and_small():
+    for part, per_class in (("train", 100), ("test", 50)):
+        images, labels = sample(part)
+        assert images.shape == (10 * per_class, 32, 32, 3)
+        assert all((labels == name).sum() == per_class for name in CLASSES)
+    assert not set(map(bytes, sample("train")[0])) & set(map(bytes, sample("test")[0]))
+
+
+def test_the_version_is_told():
+    assert CliRunner().invoke(app, ["--version"]).output.strip() == f"votestream {__version__}"

@@ -47,8 +47,8 @@ def learn(
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
-    No photo is kept. MODEL.learned beside the model holds digests of what was learned, so that no photo is learned
-    twice. Stop it whenever you like: the same command goes on where it was.
+    No photo is kept, and none is learned twice: MODEL.learned holds digests.
+    Stop it whenever you like: the same command goes on where it was.
     """
     with _plain_words("learn"):
         found = offer(photos, ignore=(model, sidecar_of(model)))

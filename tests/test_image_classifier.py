@@ -7,12 +7,12 @@ import copy
 import numpy as np
 import pytest
 import torch
-from conftest import PictureStream, same_model
 from PIL import Image
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import votestream as vs
+from conftest import PictureStream, same_model
 from votestream.demo import sample
 
 

@@ -117,11 +117,11 @@ def test_next_week_it_goes_on_with_new_folders_and_new_photos_only(taught, photo
     assert taught.read_bytes() == before
 
 
-def test_new_photos_of_the_last_tasks_classes_still_train_its_weights(photos, model):
+def test_new_photos_of_the_last_tasks_classes_still_train_its_weights(photos, model, tmp_path):
     run("learn", photos, "--model", model, "--backbone", "pixels")
     weights = vs.load(model).learner_.weights_
-    paint(photos, "red", 20, start=100)
-    run("learn", photos, "--model", model)
+    paint(tmp_path / "more", "red", 20, start=100)
+    run("learn", tmp_path / "more", "--model", model)
     assert not np.array_equal(vs.load(model).learner_.weights_, weights)
 
 

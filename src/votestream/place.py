@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from votestream.validation import as_device
 
+ONE_THREAD = 1 << 18  # multiplications that OpenBLAS does not spread
 Array = Any  # np.ndarray on the CPU, torch.Tensor on a GPU
 
 # What the two do not call by the same name or method; all take `axis=` and `keepdims=`.
@@ -40,6 +41,24 @@ TORCH = SimpleNamespace(
 
 def library_of(array: Array) -> SimpleNamespace:
     return NUMPY if isinstance(array, np.ndarray) else TORCH
+
+
+def small_product(A: Array, B: Array) -> Array:
+    """A @ B for a step on few rows, on one thread.
+
+    BLAS spreads a product over threads from about a quarter of a million multiplications on. Waking a
+    thread takes about as long as such a product, and a hundred times longer while other programs keep the
+    cores busy; so larger ones are done in pieces.
+    """
+    if not isinstance(A, np.ndarray):
+        return A @ B
+    rows = max(1, ONE_THREAD // B.size)
+    if len(A) <= rows:
+        return A @ B
+    result = np.empty((len(A), B.shape[1]), A.dtype)
+    for start in range(0, len(A), rows):
+        np.matmul(A[start : start + rows], B, out=result[start : start + rows])
+    return result
 
 
 class Place:

@@ -128,7 +128,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             self._tasks = TaskLedger(self.young)
             self.n_features_in_ = rows.shape[1]
         index = self._index
-        self._foresee(len(index), len(index.keys() | labels))
+        self._foresee(len(index), len(index) + len(set(labels).difference(index)))
         try:
             if told is not None:
                 self._tasks.tell(told)

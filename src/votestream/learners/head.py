@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.place import Array, Place, library_of
+from votestream.place import Array, Place, library_of, small_product
 
 LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
 
@@ -67,13 +67,13 @@ class GrowingHead:
         if self._centre:
             batch = batch - xp.sum(batch, axis=1, keepdims=True) / self.width
         batch = self._input(batch)
-        error = batch @ self._rows[:end].T
-        error -= xp.amax(error, axis=1, keepdims=True)
+        error = small_product(self._rows[:end], batch.T)  # (C, n)
+        error -= xp.amax(error, axis=0)
         xp.exp(error, out=error)
-        error *= share / xp.sum(error, axis=1, keepdims=True)  # the softmax, times lr / n
-        block = error[:, start:]
-        block -= share * (put(classes)[:, None] == self._numbers[start:end])
-        self._rows[start:end] -= block.T @ batch
+        error *= share / xp.sum(error, axis=0)  # the softmax, times lr / n
+        block = error[start:]
+        block -= share * (self._numbers[start:end, None] == put(classes))
+        self._rows[start:end] -= small_product(block, batch)
 
     def logits(self, X: Array) -> Array:
         return self._input(X) @ self._rows[: self.n_classes].T

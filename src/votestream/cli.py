@@ -11,6 +11,8 @@ from rich.console import Console
 
 from votestream._version import __version__
 from votestream.backbones.cache_cli import app as cache_app
+from votestream.streams.data_cli import app as data_app
+from votestream.streams.stream_cli import app as stream_app
 
 app = typer.Typer(
     help="Learn new classes from a stream, without forgetting the old ones and without keeping the data.",
@@ -19,6 +21,8 @@ app = typer.Typer(
 )
 
 app.add_typer(cache_app, name="cache")
+app.add_typer(data_app, name="data")
+app.add_typer(stream_app, name="stream")
 
 
 def _version(asked: bool) -> None:

@@ -22,7 +22,9 @@ def load_cifar(name: str, data_dir: Path) -> DataSet:
     again = f"`votestream data get {name}`"
     root = data_dir / folder
     listed = _field(read_pickle(root / meta, again), names, root / meta)
-    named = [text.decode() if isinstance(text, bytes) else str(text) for text in listed]
+    if not isinstance(listed, list) or not all(isinstance(each, (bytes, str)) for each in listed):
+        raise DataError(f"{root / meta} has no list of class names: delete it, then {again}.")
+    named = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in listed]
     X, y = _read([root / file for file in train], labels, len(named), again)
     X_test, y_test = _read([root / test], labels, len(named), again)
     return DataSet(name, X, y, X_test, y_test, dict(enumerate(named)))

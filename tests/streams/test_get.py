@@ -88,6 +88,18 @@ def test_get_fetches_checks_unpacks_and_leaves_only_the_data(server):
     assert server.asked == [None]
 
 
+def test_two_who_ask_at_once_fetch_once(server):
+    made = []
+    both = [threading.Thread(target=lambda: made.append(vs.get_data("cifar10", "."))) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert sorted(map(len, made)) == [0, 1]
+    assert server.asked == [None]
+    assert here() == ["cifar-10-batches-py"]
+
+
 def test_a_broken_line_is_gone_on_with(server):
     server.breaks_after = len(server.content) // 2 + 1  # so the second answer brings all that is left
     vs.get_data("cifar10", ".")

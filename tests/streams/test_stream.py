@@ -152,7 +152,10 @@ def test_without_shuffling_samples_come_as_they_lie():
 
 
 def test_arrays_may_be_tensors_lists_and_files(tmp_path):
-    X = torch.arange(12.0).reshape(6, 2)
+    X = torch.arange(12.0, requires_grad=True).reshape(6, 2)
+    table = np.array(list("aabbcc"), object)
+    assert batches(vs.stream_from(X, table)) == batches(vs.stream_from(X, list("aabbcc")))
+    assert batches(vs.stream_from(X, torch.arange(6))) == batches(vs.stream_from(X, range(6)))
     assert batches(vs.stream_from(X, list("aabbcc"))) == batches(vs.stream_from(X.tolist(), np.array(list("aabbcc"))))
     paths = [str(write_image(tmp_path / f"{i}.png", i)) for i in range(4)]
     stream = vs.stream_from(paths, [0, 0, 1, 1], tasks=1, batch=4, shuffle=False)
@@ -164,6 +167,7 @@ def test_arrays_may_be_tensors_lists_and_files(tmp_path):
     [
         ({"y": [0, 1]}, "6 samples, but 2 labels"),
         ({"y": np.zeros(6)}, "whole numbers or texts, not float64"),
+        ({"y": np.array([1, "a", 2, 3, 4, 5], object)}, "whole numbers or texts, not object"),
         ({"X": np.arange(6)}, r"X must be numbers \(n, ...\)"),
         ({"X": np.empty((0, 2)), "y": np.empty(0, int)}, "no samples"),
         ({"tasks": 4}, "between 1 and the 3 classes, not 4"),

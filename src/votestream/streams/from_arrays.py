@@ -60,14 +60,16 @@ def _samples(X: Any, name: str) -> np.ndarray | ImageFiles:
         return X
     if isinstance(X, (list, tuple)) and X and all(isinstance(each, (str, os.PathLike)) for each in X):
         return ImageFiles([Path(each) for each in X])
-    X = np.asarray(X)
+    X = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
     if X.ndim < 2 or X.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be numbers (n, ...) or paths of images, not {X.dtype} of shape {X.shape}.")
     return X
 
 
 def _labels(y: Any, name: str) -> np.ndarray:
-    y = np.asarray(y)
+    y = np.asarray(y.cpu() if hasattr(y, "cpu") else y)
+    if y.dtype == object and all(isinstance(label, str) for label in y.ravel()):  # a column of a table
+        y = y.astype(str)
     if y.ndim != 1 or y.dtype.kind not in "iubU":
         raise ValueError(f"{name} must be a row of whole numbers or texts, not {y.dtype} of shape {y.shape}.")
     return y

@@ -146,7 +146,9 @@ def test_missing_data_tells_the_command_and_the_way_by_hand(tmp_path):
 
 def test_a_missing_file_is_named(tmp_path):
     (write_cifar10(tmp_path) / "data_batch_3").unlink()
-    with pytest.raises(vs.DataError, match=r"no file .*data_batch_3"):
+    with pytest.raises(
+        vs.DataError, match=r"no file .*data_batch_3: delete .*cifar-10-batches-py and run `votestream data get cifar10"
+    ):
         vs.load_data("cifar10", tmp_path)
 
 

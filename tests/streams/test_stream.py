@@ -117,6 +117,17 @@ def test_no_sample_is_set_aside_unless_asked(data_dir):
     assert "tested on 20%" in str(stream)
 
 
+def test_setting_aside_costs_no_memory_and_can_be_nested(data_dir):
+    data = vs.load_data("cifar10", data_dir)
+    once = data.set_aside(0.2, seed=1)
+    assert once.X.X is data.X
+    twice = once.set_aside(0.5, seed=2)
+    assert (len(twice.y), len(twice.y_test)) == (40, 40)
+    for X, y in ((twice.X, twice.y), (twice.X_test, twice.y_test)):
+        assert (data.y[X.rows] == y).all()
+        assert np.array_equal(X[:], data.X[X.rows])
+
+
 def test_print_shows_the_class_order(data_dir):
     text = str(vs.stream("split-cifar100", order=1993, tasks=10, seed=5, data_dir=data_dir))
     assert text.startswith("split-cifar100: 10 tasks, 100 classes, 300 samples in batches of 10, seed 5")

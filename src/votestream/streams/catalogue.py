@@ -157,6 +157,17 @@ def missing(source: Source, data_dir: Path) -> list[Archive]:
     return [archive for archive in source.archives if not (data_dir / archive.folder).is_dir()]
 
 
+def fetch_again(name: str, folder: Path) -> str:
+    """What to do about a folder in which something is missing or damaged.
+
+    Example:
+        >>> fetch_again("cifar10", Path("data/cifar-10-batches-py"))
+        'run `votestream data get cifar10 --data-dir data`'
+    """
+    command = f"run `votestream data get {name} --data-dir {folder.parent}`"
+    return f"delete {folder} and {command}" if folder.exists() else command
+
+
 def how_to_get(source: Source, data_dir: Path) -> str:
     """How the missing folders come here, by command or by hand.
 

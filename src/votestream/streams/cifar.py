@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from votestream.streams.catalogue import fetch_again
 from votestream.streams.data_set import DataError, DataSet
 from votestream.streams.safe_pickle import read_pickle
 
@@ -19,11 +20,11 @@ FILES = {"cifar10": (*CIFAR10, "labels", "label_names"), "cifar100": (*CIFAR100,
 def load_cifar(name: str, data_dir: Path) -> DataSet:
     """Images (n, 32, 32, 3) uint8 with the official split, order and label numbers; names beside them."""
     folder, train, test, meta, labels, names = FILES[name]
-    again = f"`votestream data get {name}`"
     root = data_dir / folder
+    again = fetch_again(name, root)
     listed = _field(read_pickle(root / meta, again), names, root / meta)
     if not isinstance(listed, list) or not all(isinstance(each, (bytes, str)) for each in listed):
-        raise DataError(f"{root / meta} has no list of class names: delete it, then {again}.")
+        raise DataError(f"{root / meta} has no list of class names: {again}.")
     named = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in listed]
     X, y = _read([root / file for file in train], labels, len(named), again)
     X_test, y_test = _read([root / test], labels, len(named), again)
@@ -46,11 +47,11 @@ def _checked(path: Path, key: str, n_classes: int, again: str) -> tuple[np.ndarr
     content = read_pickle(path, again)
     rows, y = _field(content, "data", path), _field(content, key, path)
     if not isinstance(rows, np.ndarray) or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != 3072:
-        raise DataError(f"{path} holds no rows of 3072 bytes, as CIFAR's files do: delete it, then {again}.")
+        raise DataError(f"{path} holds no rows of 3072 bytes, as CIFAR's files do: {again}.")
     if not isinstance(y, list) or len(y) != len(rows):
-        raise DataError(f"{path} has {len(rows)} images, but not as many labels: delete it, then {again}.")
+        raise DataError(f"{path} has {len(rows)} images, but not as many labels: {again}.")
     if not all(type(label) is int and 0 <= label < n_classes for label in y):
-        raise DataError(f"{path} has labels other than 0 to {n_classes - 1}: delete it, then {again}.")
+        raise DataError(f"{path} has labels other than 0 to {n_classes - 1}: {again}.")
     return rows, np.array(y, np.int64)
 
 

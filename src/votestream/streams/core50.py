@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from votestream.streams.catalogue import SOURCES, how_to_get
+from votestream.streams.catalogue import fetch_again
 from votestream.streams.data_set import DataError, DataSet
 from votestream.streams.image_files import ImageFiles
 
@@ -36,7 +36,7 @@ def load_core50(data_dir: Path, level: str = "object") -> DataSet:
                 at = int(session.name[1:]), int(thing.name[1:])
                 found += [(*at, path.name, path) for path in thing.glob("C_*.png")]
     if not found:
-        raise DataError(f"There are no images s1/o1/C_01_01_000.png, ... in {root}: {_again(data_dir)}.")
+        raise DataError(f"There are no images s1/o1/C_01_01_000.png, ... in {root}: {fetch_again('core50', root)}.")
     found.sort(key=lambda image: image[:3])
     tests = np.array([image[0] in TEST_SESSIONS for image in found])
     y = np.array([image[1] - 1 for image in found])
@@ -45,7 +45,7 @@ def load_core50(data_dir: Path, level: str = "object") -> DataSet:
         y, names = y // 5, list(CATEGORIES)
     if tests.all() or not tests.any():
         part = "training" if tests.all() else f"test sessions {TEST_SESSIONS}"
-        raise DataError(f"The {part} of CORe50 are not in {root}: {_again(data_dir)}.")
+        raise DataError(f"The {part} of CORe50 are not in {root}: {fetch_again('core50', root)}.")
     files = ImageFiles([image[3] for image in found])
     train, test = np.flatnonzero(~tests), np.flatnonzero(tests)
     return DataSet("core50", files.select(train), y[train], files.select(test), y[test], dict(enumerate(names)))
@@ -72,15 +72,16 @@ def published_tasks(data_dir: Path, data: DataSet, run: int) -> list[np.ndarray]
 
 
 def _lines(path: Path, data_dir: Path) -> list[str]:
+    again = fetch_again("core50", data_dir / "batches_filelists")
     try:
         lines = [line for line in path.read_text().splitlines() if line.strip()]
     except FileNotFoundError:
         raise DataError(
-            f"There is no published list {path}: {_again(data_dir)}. Without the lists, give `order=` (a seed, or the "
+            f"There is no published list {path}: {again}. Without the lists, give `order=` (a seed, or the "
             "50 labels in your order) for an order of your own."
         ) from None
     if not lines:
-        raise DataError(f"{path} is empty: delete its folder, then {_again(data_dir)}.")
+        raise DataError(f"{path} is empty: {again}.")
     return lines
 
 
@@ -93,7 +94,3 @@ def _row(line: str, row_of: dict[str, int], object_of: dict[str, str], path: Pat
     if object_of.setdefault(number, parts[-2]) != parts[-2]:
         raise DataError(f"{path} uses the number {number} for {object_of[number]} and for {parts[-2]}.")
     return row
-
-
-def _again(data_dir: Path) -> str:
-    return how_to_get(SOURCES["core50"], data_dir)

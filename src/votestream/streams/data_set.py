@@ -14,7 +14,7 @@ from votestream.streams.image_files import ImageFiles
 if TYPE_CHECKING:
     from votestream.backbones import Backbone
 
-Samples: TypeAlias = "np.ndarray | ImageFiles"
+Samples: TypeAlias = "np.ndarray | Rows | ImageFiles"
 
 
 class DataError(ValueError):
@@ -82,7 +82,7 @@ class DataSet:
             raise DataError(f"{self.name} has one sample a class: none can be set aside for testing.")
         test = np.sort(np.concatenate(chosen))
         rest = np.setdiff1d(np.arange(len(self.y)), test)
-        return replace(self, X=take(self.X, rest), y=self.y[rest], X_test=take(self.X, test), y_test=self.y[test])
+        return replace(self, X=part(self.X, rest), y=self.y[rest], X_test=part(self.X, test), y_test=self.y[test])
 
     def seen_through(self, backbone: Backbone) -> DataSet:
         """The same samples as a backbone's features, row for row; kept in the feature cache."""
@@ -90,8 +90,33 @@ class DataSet:
         return replace(self, X=features(backbone, self.X), X_test=X_test)
 
 
-def take(X: Samples, rows: np.ndarray) -> Samples:
-    """Some of the samples; files stay files."""
+class Rows:
+    """Some rows of an array, where they are: copied only when asked for, so that splitting costs no memory.
+
+    Example:
+        >>> Rows(np.arange(10) * 11, np.array([7, 3]))[[1, 1, 0]]
+        array([33, 33, 77])
+    """
+
+    def __init__(self, X: np.ndarray, rows: np.ndarray) -> None:
+        self.X, self.rows = X, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return self.X[self.rows[rows]]
+
+
+def part(X: Samples, rows: np.ndarray) -> Samples:
+    """Some of the samples, without copying or reading them."""
+    if isinstance(X, ImageFiles):
+        return X.select(rows)
+    return Rows(X.X, X.rows[rows]) if isinstance(X, Rows) else Rows(X, rows)
+
+
+def take(X: Samples, rows: np.ndarray) -> np.ndarray | ImageFiles:
+    """Some of the samples as a new array; files stay files."""
     return X.select(rows) if isinstance(X, ImageFiles) else X[rows]
 
 
@@ -100,7 +125,7 @@ def features(backbone: Backbone, X: Samples) -> np.ndarray:
     from votestream.backbones import cached_features
 
     # A plain array over the same memory: indexing a memmap costs several times as much.
-    return np.asarray(cached_features(backbone, list(X.paths) if isinstance(X, ImageFiles) else X))
+    return np.asarray(cached_features(backbone, list(X.paths) if isinstance(X, ImageFiles) else X[:]))
 
 
 def warn(text: str) -> None:

@@ -95,7 +95,7 @@ def stream(
         )
     if run is not None:
         raise ValueError("`run` chooses one of the published orders of core50-nc, which `order` replaces.")
-    return cut_stream(data, name, tasks or usual, seed, batch, order, shuffle, backbone, test_share)
+    return cut_stream(data, name, usual if tasks is None else tasks, seed, batch, order, shuffle, backbone, test_share)
 
 
 def cut_stream(

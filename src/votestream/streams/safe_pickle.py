@@ -15,7 +15,7 @@ def read_pickle(path: Path, again: str) -> Any:
     """Load a pickle that holds plain values and arrays of bytes; whatever else it names is refused, never called.
 
     Args:
-        again: What to do about a damaged file, the end of the error's sentence.
+        again: What to do about a damaged file: the end of the error's sentence.
 
     Example:
         >>> _ = Path("harmless").write_bytes(pickle.dumps({"labels": [3, 1]}))
@@ -35,14 +35,12 @@ def read_pickle(path: Path, again: str) -> Any:
     except _Refused as refused:
         raise DataError(
             f"{path} was tampered with, or is another file: it asks for {refused}, which no data file needs. "
-            f"Nothing of it was run. Delete it, then {again}."
+            f"Nothing of it was run: {again}."
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # damaged bytes make the unpickler fail in any way it can
-        raise DataError(
-            f"{path} is truncated or damaged ({type(error).__name__}: {error}): delete it, then {again}."
-        ) from error
+        raise DataError(f"{path} is truncated or damaged ({type(error).__name__}: {error}): {again}.") from error
 
 
 class _Refused(Exception):

@@ -74,6 +74,8 @@ def _made(
     tail: float | None, one_class: bool, free: int | None, size: int | None, data_dir: Path | None,
 ) -> Stream:  # fmt: skip
     """The stream with all that was asked for, in the order in which the parts combine."""
+    if size is not None and not name.startswith("folder:"):
+        raise typer.BadParameter("only image folders have a size to choose", param_hint="--size")
     options = {"size": size} if size is not None else {"any_size": True} if name.startswith("folder:") else {}
     try:
         made = stream(name, tasks=tasks, seed=seed, batch=batch, order=order, data_dir=data_dir, **options)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from votestream.streams.data_set import DataError, DataSet, Samples, take
+from votestream.streams.data_set import DataError, DataSet, take
+from votestream.streams.image_files import ImageFiles
 
 
 @dataclass(frozen=True)
@@ -141,12 +142,12 @@ class Task:
             yield X[rows[start : start + size]], y[start : start + size]
 
     @property
-    def train(self) -> tuple[Samples, np.ndarray]:
+    def train(self) -> tuple[np.ndarray | ImageFiles, np.ndarray]:
         """All its samples at once, in order of arrival: for who learns a task in many passes."""
         return take(self.stream.data.X, self.rows), self.stream.data.y[self.rows]
 
     @property
-    def test(self) -> tuple[Samples, np.ndarray]:
+    def test(self) -> tuple[np.ndarray | ImageFiles, np.ndarray]:
         """X, y of the test part, of all classes met so far, this task's included. Files stay files (`ImageFiles`)."""
         data = self.stream.data
         if data.X_test is None or data.y_test is None:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from votestream.streams.catalogue import fetch_again
 from votestream.streams.data_set import DataError, DataSet
 from votestream.streams.image_files import ImageFiles
-
-_AGAIN = "`votestream data get tiny-imagenet`"
 
 
 def load_tiny_imagenet(data_dir: Path) -> DataSet:
@@ -42,9 +41,7 @@ def _train_files(folder: Path, wnids: list[str]) -> tuple[ImageFiles, np.ndarray
     for label, wnid in enumerate(wnids):
         files = sorted((folder / wnid / "images").glob("*.JPEG"))
         if not files:
-            raise DataError(
-                f"There are no images in {folder / wnid / 'images'}: delete {folder.parent}, then {_AGAIN}."
-            )
+            raise DataError(f"There are no images in {folder / wnid / 'images'}: {_again(folder.parent)}.")
         paths += files
         labels += [label] * len(files)
     return ImageFiles(paths), np.array(labels)
@@ -62,7 +59,7 @@ def _val_files(folder: Path, wnids: list[str]) -> tuple[ImageFiles, np.ndarray]:
     here = {path.name for path in (folder / "images").glob("*")}
     for path in paths:
         if path.name not in here:
-            raise DataError(f"There is no file {path}: delete {folder.parent}, then {_AGAIN}.")
+            raise DataError(f"There is no file {path}: {_again(folder.parent)}.")
     return ImageFiles(paths), np.array(labels)
 
 
@@ -75,13 +72,20 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError(f"There is no file {path}: {_AGAIN}.") from None
+        root = path.parent.parent if path.parent.name == "val" else path.parent
+        raise DataError(f"There is no file {path}: {_again(root)}.") from None
 
 
 def _array(path: Path) -> np.ndarray:
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except FileNotFoundError:
-        raise DataError(f"There is neither a folder {path.parent / 'train'} nor a file {path}: {_AGAIN}.") from None
+        raise DataError(
+            f"There is neither a folder {path.parent / 'train'} nor a file {path}: {_again(path.parent)}."
+        ) from None
     except (ValueError, EOFError, OSError) as error:
         raise DataError(f"{path} is truncated or damaged ({error}): delete it, and make it again.") from error
+
+
+def _again(root: Path) -> str:
+    return fetch_again("tiny-imagenet", root)

@@ -124,6 +124,7 @@ def test_a_server_that_cannot_go_on_is_asked_for_everything(server):
         file.write(server.content[:50])
     server.knows_ranges = False
     vs.get_data("cifar10", ".")
+    assert server.asked == ["bytes=50-"]
     assert here() == ["cifar-10-batches-py"]
 
 

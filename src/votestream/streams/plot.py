@@ -54,7 +54,8 @@ def plot_stream(stream: Stream, path: str | os.PathLike[str], bins: int = 200) -
     ticks = np.array([0, 0.02, 0.1, 0.25, 0.5, 1])
     bar.set_ticks(np.sqrt(ticks), labels=[f"{tick:.0%}" for tick in ticks])  # roots: a few strays shall be seen
     bar.set_label("share of what arrives")
-    in_all.barh(range(n_classes), np.bincount(stream.labels[np.concatenate(stream.plan)], minlength=n_classes))
+    in_stream = np.bincount(stream.labels[np.concatenate(stream.plan)], minlength=n_classes)
+    in_all.barh(range(n_classes), in_stream, height=0.8 if n_classes <= 30 else 1)
     in_all.set_xlabel("samples in all")
     figure.suptitle("\n".join([str(stream).partition("\n")[0], *stream.how]), fontsize=10)
     figure.savefig(path, dpi=110)

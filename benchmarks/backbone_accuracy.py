@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import pickle
 import shlex
 import sys
 import time
@@ -19,27 +18,17 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from votestream.backbones import cached_features, create_backbone
+from votestream.backbones import create_backbone
+from votestream.streams import load_data
 
 FIELDS = ["backbone", "data_set", "metric", "value", "settings", "command", "date", "seconds"]
-FILES = {
-    "CIFAR-100": ("cifar-100-python", ["train"], "test", b"fine_labels"),
-    "CIFAR-10": ("cifar-10-batches-py", [f"data_batch_{i}" for i in range(1, 6)], "test_batch", b"labels"),
-}
+DATA_SETS = {"CIFAR-100": "cifar100", "CIFAR-10": "cifar10"}
 SHRINKAGE = 0.01
 PENALTIES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-
-
-def read(folder: Path, names: list[str], label_key: bytes) -> tuple[np.ndarray, Tensor]:
-    """Images (n, 32, 32, 3) uint8 and labels of some of CIFAR's pickles."""
-    parts = [pickle.loads((folder / name).read_bytes(), encoding="bytes") for name in names]
-    pixels = np.concatenate([part[b"data"] for part in parts]).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(pixels), torch.tensor(np.concatenate([part[label_key] for part in parts])).long()
 
 
 def class_means(x: Tensor, y: Tensor) -> Tensor:
@@ -96,11 +85,10 @@ def linear_probe(x: Tensor, y: Tensor, test: Tensor, iterations: int) -> tuple[T
 
 def measure(backbone: str, weights: Path | None, data_dir: Path, data_set: str, iterations: int) -> Iterator[dict]:
     sees = create_backbone(backbone, **({"weights": weights} if weights else {}))
-    folder, train, test, key = FILES[data_set]
     began = time.time()
-    (x, y), (tx, ty) = (read(data_dir / folder, names, key) for names in (train, [test]))
-    features, test_features = (torch.from_numpy(np.array(cached_features(sees, part))) for part in (x, tx))
-    about = f"{sees.input_size} px, {len(x)} train, {len(tx)} test, digest {sees.digest[:12]}"
+    data = load_data(DATA_SETS[data_set], data_dir).seen_through(sees)
+    features, test_features, y, ty = map(torch.tensor, (data.X, data.X_test, data.y, data.y_test))
+    about = f"{sees.input_size} px, {len(y)} train, {len(ty)} test, digest {sees.digest[:12]}"
     yield {"metric": "feature spread", "value": f"{features.std():.3f}", "settings": about, "seconds": began}
     for metric in ("nearest class mean", "LDA", "linear probe"):
         began, settings = time.time(), about
@@ -120,7 +108,7 @@ def main() -> None:
     parser.add_argument("backbone")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--weights", type=Path, help="a weights file other than the backbone's own")
-    parser.add_argument("--data-sets", nargs="+", choices=FILES, default=list(FILES))
+    parser.add_argument("--data-sets", nargs="+", choices=DATA_SETS, default=list(DATA_SETS))
     parser.add_argument("--iterations", type=int, default=100, help="of the linear probe's optimiser")
     parser.add_argument("--csv", type=Path, default=Path("results/backbone_accuracy.csv"))
     args = parser.parse_args()

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import votestream as vs
-from backbone_accuracy import FILES, read
+from backbone_accuracy import DATA_SETS
 
 ROOT = Path(__file__).resolve().parent.parent
 N_TASKS = {"CIFAR-100": 20, "CIFAR-10": 5}
@@ -40,12 +40,11 @@ Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def load(data_dir: Path, data_set: str, backbone: vs.Backbone) -> Parts:
-    folder, train, test, key = FILES[data_set]
-    parts = []
-    for names in (train, [test]):
-        images, labels = read(data_dir / folder, names, key)
-        parts += [np.array(vs.cached_features(backbone, images)), labels.numpy()]
-    return parts[0], parts[1], parts[2], parts[3]
+    data = vs.load_data(DATA_SETS[data_set], data_dir).seen_through(backbone)
+    assert isinstance(data.X, np.ndarray)
+    assert isinstance(data.X_test, np.ndarray)
+    assert data.y_test is not None
+    return data.X, data.y, data.X_test, data.y_test
 
 
 def held_out(X: np.ndarray, y: np.ndarray) -> Parts:
@@ -58,17 +57,14 @@ def held_out(X: np.ndarray, y: np.ndarray) -> Parts:
 def run(parts: Parts, n_tasks: int, seed: int, told: bool = True, **params: Any) -> dict[str, list[float]]:
     """Accuracies in per cent after each task, for each way to decide."""
     X, y, X_test, y_test = parts
-    rng = np.random.default_rng(seed)
-    tasks = np.split(rng.permutation(y.max() + 1), n_tasks)
     model = vs.CandidatesVoting(device="cpu", seed=seed, **params)
     accuracy: dict[str, list[float]] = {decide: [] for decide in DECISIONS}
-    for number, classes in enumerate(tasks):
-        rows = rng.permutation(np.flatnonzero(np.isin(y, classes)))
-        model.partial_fit(X[rows], y[rows], task=number if told else None)
-        seen = np.isin(y_test, np.concatenate(tasks[: number + 1]))
+    for task in vs.stream_from(X, y, test=(X_test, y_test), tasks=n_tasks, seed=seed):
+        model.partial_fit(*task.train, task=task.number if told else None)
+        samples, labels = task.test
         for decide, history in accuracy.items():
-            answers = model.set_params(decide=decide).predict(X_test[seen])
-            history.append(100 * float((answers == y_test[seen]).mean()))
+            answers = model.set_params(decide=decide).predict(samples)
+            history.append(100 * float((answers == labels).mean()))
     return accuracy
 
 

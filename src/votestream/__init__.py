@@ -31,32 +31,64 @@ if TYPE_CHECKING:
         register,
     )
     from votestream.persistence import ModelFileError
+    from votestream.streams import (
+        DataError,
+        DataSet,
+        DataWarning,
+        Stream,
+        Task,
+        blurry,
+        get_data,
+        list_streams,
+        load_data,
+        long_tail,
+        one_class_at_a_time,
+        repeated,
+        stream,
+        stream_from,
+        task_free,
+    )
 
 __all__ = [
     "Backbone",
     "CandidatesVoting",
+    "DataError",
+    "DataSet",
+    "DataWarning",
     "Exemplars",
     "ImageClassifier",
     "ImageError",
     "Learner",
     "ModelFileError",
+    "Stream",
+    "Task",
     "Vote",
     "__version__",
+    "blurry",
     "cached_features",
     "clear_cached",
     "create",
     "create_backbone",
     "from_module",
+    "get_data",
     "list_backbones",
     "list_cached",
     "list_learners",
+    "list_streams",
     "load",
+    "load_data",
+    "long_tail",
+    "one_class_at_a_time",
     "register",
     "register_backbone",
+    "repeated",
+    "stream",
+    "stream_from",
+    "task_free",
 ]
 
 # scikit-learn and the backbones take most of a second to import: whoever uses neither does not wait for them.
-_ROOMS = ("votestream.learners", "votestream.persistence", "votestream.backbones")
+_ROOMS = ("votestream.learners", "votestream.persistence", "votestream.backbones", "votestream.streams")
 
 
 def __getattr__(name: str) -> Any:

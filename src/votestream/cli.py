@@ -11,7 +11,9 @@ from rich.console import Console
 
 from votestream._version import __version__
 from votestream.cache_cli import app as cache_app
+from votestream.data_cli import app as data_app
 from votestream.photos.cli import app as photos_app
+from votestream.stream_cli import app as stream_app
 
 app = typer.Typer(
     help="Learn new classes from a stream, without forgetting the old ones and without keeping the data.",
@@ -21,6 +23,8 @@ app = typer.Typer(
 
 app.add_typer(cache_app, name="cache")
 app.add_typer(photos_app)
+app.add_typer(data_app, name="data")
+app.add_typer(stream_app, name="stream")
 
 
 def _version(asked: bool) -> None:

@@ -1,0 +1,31 @@
+"""What arrives: data sets in their official formats, cut into tasks and batches."""
+
+from votestream.streams.catalogue import data_folder
+from votestream.streams.data_set import DataError, DataSet, DataWarning
+from votestream.streams.from_arrays import stream_from
+from votestream.streams.get import get_data
+from votestream.streams.image_files import ImageFiles
+from votestream.streams.life import blurry, long_tail, one_class_at_a_time, repeated, task_free
+from votestream.streams.load import load_data
+from votestream.streams.make import list_streams, stream
+from votestream.streams.tasks import Stream, Task
+
+__all__ = [
+    "DataError",
+    "DataSet",
+    "DataWarning",
+    "ImageFiles",
+    "Stream",
+    "Task",
+    "blurry",
+    "data_folder",
+    "get_data",
+    "list_streams",
+    "load_data",
+    "long_tail",
+    "one_class_at_a_time",
+    "repeated",
+    "stream",
+    "stream_from",
+    "task_free",
+]

@@ -1,0 +1,113 @@
+"""Image folders: one folder a class, perhaps under `train/` and `test/`."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from votestream.backbones.images import ImageError, load_image
+from votestream.backbones.progress import progress_bar
+from votestream.streams.data_set import DataError, DataSet, warn
+from votestream.streams.image_files import ImageFiles, shape
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".ppm", ".pgm", ".jfif"}
+
+
+def load_folder(
+    path: str | os.PathLike[str], size: int | None = None, any_size: bool = False, progress: bool | None = None
+) -> DataSet:
+    """Images by class, labelled with the names of their folders; files that cannot be read are left out by name.
+
+    Every image is decoded once here, so that no damaged one is met in the middle of a stream.
+
+    Args:
+        path: Holds a folder for each class, or `train` and `test` that do. Images may lie deeper in them.
+        size: See `ImageFiles`.
+        any_size: Take images of different sizes as they are: for a backbone, as they do not stack.
+
+    Example:
+        >>> from PIL import Image
+        >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        ...     Path("pets", name).parent.mkdir(parents=True, exist_ok=True)
+        ...     Image.new("RGB", (8, 8)).save(Path("pets", name))
+        >>> load_folder("pets").y.tolist()
+        ['cat', 'cat', 'dog']
+    """
+    root = Path(path).expanduser()
+    if not root.is_dir():
+        raise DataError(f"There is no folder {root}.")
+    train, test = root / "train", root / "test"
+    if train.is_dir() != test.is_dir():
+        there, lacks = (train, "test") if train.is_dir() else (test, "train")
+        raise DataError(
+            f"{root} has a folder {there.name} but none called {lacks}: add it, or give the folder {there} itself."
+        )
+    shapes: dict[str, Path] | None = None if any_size or size is not None else {}
+    if not train.is_dir():
+        return DataSet(f"folder:{root}", *_read(root, size, shapes, progress))
+    X, y = _read(train, size, shapes, progress)
+    X_test, y_test = _read(test, size, shapes, progress, fewest=1)
+    if unknown := sorted(set(y_test) - set(y)):
+        warn(f"{test}: {_some(unknown)} not in {train}, and left out.")
+        known = np.flatnonzero(~np.isin(y_test, unknown))
+        X_test, y_test = X_test.select(known), y_test[known]
+    if untested := sorted(set(y) - set(y_test)):
+        warn(f"{train}: {_some(untested)} not in {test}, so learned and never tested.")
+    return DataSet(f"folder:{root}", X, y, X_test, y_test)
+
+
+def _read(
+    root: Path, size: int | None, shapes: dict[str, Path] | None, progress: bool | None, fewest: int = 2
+) -> tuple[ImageFiles, np.ndarray]:
+    classes = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+    paths = {each.name: _images(each) for each in classes}
+    every = [path for files in paths.values() for path in files]
+    with progress_bar(f"checking {root.name}", len(every), show=progress) as advance, ThreadPoolExecutor() as pool:
+        broken = {}
+        for path, seen in zip(every, pool.map(_look, every), strict=True):
+            if isinstance(seen, ImageError):
+                broken[path] = str(seen)
+            elif shapes is not None and len(shapes) < 2:
+                shapes.setdefault(seen, path)
+            advance(1)
+    if shapes is not None and len(shapes) > 1:
+        each = " and ".join(f"{path} ({seen})" for seen, path in shapes.items())
+        raise DataError(
+            f"Images of different sizes do not stack: {each}. Give `size=64`, say, to have all of them resized and cut "
+            "to squares, or a backbone, which sees them as they are."
+        )
+    if broken:
+        warn(f"{len(broken)} of {len(every)} images were left out: {' '.join(list(broken.values())[:5])}")
+    kept = {name: [path for path in files if path not in broken] for name, files in paths.items()}
+    if empty := [name for name, files in kept.items() if not files]:
+        warn(f"{root}: {_some(empty)} without a readable image, and left out.")
+    full = {name: files for name, files in kept.items() if files}
+    if len(full) < fewest:
+        raise DataError(
+            f"{root} has {len(full) or 'no'} class{'' if len(full) == 1 else 'es'} with images"
+            f"{''.join(f' ({name})' for name in full)}: it needs a folder for each class, two at least, such as "
+            f"{root / 'cat'} and {root / 'dog'}."
+        )
+    y = np.array([name for name, files in full.items() for _ in files])
+    return ImageFiles([path for files in full.values() for path in files], size), y
+
+
+def _images(folder: Path) -> list[Path]:
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def _look(path: Path) -> str | ImageError:
+    """The size of an image that can be read, or what is wrong with it."""
+    try:
+        return shape(load_image(path))
+    except ImageError as error:
+        return error
+
+
+def _some(names: list[str], most: int = 5) -> str:
+    listed = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return f"{'classes' if len(names) > 1 else 'class'} {listed} {'are' if len(names) > 1 else 'is'}"

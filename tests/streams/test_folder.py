@@ -1,0 +1,117 @@
+"""Image folders of one's own: every trouble is named, and nothing is left out in silence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import votestream as vs
+
+from .samples import write_image
+
+
+def write_folder(root, classes=("cat", "dog", "owl"), n=5, size=(8, 8)):
+    for place, name in enumerate(classes):
+        for i in range(n):
+            write_image(root / name / f"{i}.png", 10 * place + i, size)
+    return root
+
+
+def test_labels_are_the_names_of_the_folders(tmp_path):
+    write_folder(tmp_path)
+    write_image(tmp_path / "owl" / "deeper" / "9.JPG", 3)
+    (tmp_path / "owl" / "notes.txt").write_text("not an image")
+    stream = vs.stream(f"folder:{tmp_path}", tasks=3, order=["owl", "cat", "dog"])
+    assert [(task.classes, task.n_samples) for task in stream] == [(["owl"], 6), (["cat"], 5), (["dog"], 5)]
+
+
+def test_train_and_test_folders_are_used_as_they_are(tmp_path):
+    write_folder(tmp_path / "train")
+    write_folder(tmp_path / "test", n=2)
+    stream = vs.stream(f"folder:{tmp_path}", tasks=[1, 2])
+    assert stream.n_samples == 15
+    assert [len(task.test[1]) for task in stream] == [2, 6]
+    assert set(stream[0].test[1]) == set(stream[0].classes)
+
+
+def test_without_a_test_folder_nothing_is_set_aside_unasked(tmp_path):
+    write_folder(tmp_path)
+    assert vs.stream(f"folder:{tmp_path}").n_samples == 15
+    stream = vs.stream(f"folder:{tmp_path}", test_share=0.4, seed=3)
+    assert stream.n_samples == 9
+    assert sorted(stream[-1].test[1]) == ["cat"] * 2 + ["dog"] * 2 + ["owl"] * 2
+    assert "tested on 40%" in str(stream)
+    again = vs.stream(f"folder:{tmp_path}", test_share=0.4, seed=3)
+    assert again.data.X_test.paths == stream.data.X_test.paths
+    assert not set(stream.data.X.paths) & set(stream.data.X_test.paths)
+    assert vs.stream(f"folder:{tmp_path}", test_share=0.4, seed=4).data.X_test.paths != stream.data.X_test.paths
+
+
+def test_unreadable_images_are_left_out_by_name(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "cat/broken.png").write_bytes((tmp_path / "cat/1.png").read_bytes()[:50])
+    (tmp_path / "dog/empty.jpg").touch()
+    with pytest.warns(vs.DataWarning, match=r"2 of 17 images were left out: .*broken.png.*empty.jpg is an empty file"):
+        stream = vs.stream(f"folder:{tmp_path}")
+    assert stream.n_samples == 15
+
+
+def test_a_class_without_readable_images_is_left_out_by_name(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "yak").mkdir()
+    with pytest.warns(vs.DataWarning, match="class yak is without a readable image"):
+        assert "yak" not in vs.stream(f"folder:{tmp_path}").class_order
+
+
+def test_one_class_is_no_stream(tmp_path):
+    write_folder(tmp_path, classes=["cat"])
+    with pytest.raises(vs.DataError, match=r"has 1 class with images \(cat\): it needs .* two at least"):
+        vs.stream(f"folder:{tmp_path}")
+
+
+def test_folders_that_are_none_are_refused(tmp_path):
+    with pytest.raises(vs.DataError, match=r"no folder .*nowhere"):
+        vs.stream(f"folder:{tmp_path / 'nowhere'}")
+    with pytest.raises(vs.DataError, match="has no classes with images"):
+        vs.stream(f"folder:{tmp_path}")
+    write_folder(tmp_path / "train")
+    with pytest.raises(vs.DataError, match="none called test"):
+        vs.stream(f"folder:{tmp_path}")
+
+
+def test_a_class_with_one_image_is_learned_and_not_tested_by_name(tmp_path):
+    write_folder(tmp_path)
+    write_image(tmp_path / "yak/only.png", 1)
+    with pytest.warns(vs.DataWarning, match="class yak has one sample only, which is learned and not tested"):
+        stream = vs.stream(f"folder:{tmp_path}", test_share=0.2)
+    assert "yak" in stream.class_order
+    assert "yak" not in stream[-1].test[1]
+
+
+def test_classes_of_one_part_only_are_named(tmp_path):
+    write_folder(tmp_path / "train", classes=("cat", "dog"))
+    write_folder(tmp_path / "test", classes=("cat", "owl"))
+    with pytest.warns(vs.DataWarning) as warned:
+        stream = vs.stream(f"folder:{tmp_path}")
+    texts = [str(each.message) for each in warned]
+    assert any("class owl is not in" in text for text in texts)
+    assert any("class dog is not in" in text and "never tested" in text for text in texts)
+    assert set(stream[-1].test[1]) == {"cat"}
+
+
+def test_images_of_different_sizes_need_a_size(tmp_path):
+    write_folder(tmp_path)
+    write_image(tmp_path / "owl/wide.png", 5, (20, 8))
+    with pytest.raises(vs.DataError, match=r"different sizes do not stack: .*\(8 x 8\) and .*wide.png \(20 x 8\)"):
+        vs.stream(f"folder:{tmp_path}")
+    x, _ = next(iter(vs.stream(f"folder:{tmp_path}", size=6, batch=16, tasks=1)[0]))
+    assert x.shape == (16, 6, 6, 3)
+    assert x.dtype == np.uint8
+
+
+def test_an_image_that_breaks_later_is_named_when_it_is_met(tmp_path):
+    write_folder(tmp_path)
+    stream = vs.stream(f"folder:{tmp_path}", tasks=1, batch=15)
+    (tmp_path / "dog/3.png").write_bytes(b"")
+    with pytest.raises(vs.ImageError, match=r"3.png is an empty file"):
+        next(iter(stream[0]))

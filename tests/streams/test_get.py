@@ -1,0 +1,237 @@
+"""Fetching: complete and checked or not at all, and an interruption costs only what had not come."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import threading
+import zipfile
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from typer.testing import CliRunner
+
+import votestream as vs
+from votestream.cli import app
+from votestream.streams import get
+from votestream.streams.catalogue import SOURCES
+
+from .samples import write_cifar10
+
+
+class Server:
+    """One file at 127.0.0.1, and the ways in which servers fail."""
+
+    def __init__(self, content: bytes):
+        self.content, self.asked = content, []
+        self.breaks_after: int | None = None  # bytes of an answer, then the line goes dead
+        self.knows_ranges, self.status = True, 200
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                wanted = self.headers.get("Range")
+                outer.asked.append(wanted)
+                if outer.status != 200:
+                    self.send_error(outer.status)
+                    return
+                start = int(wanted[6:-1]) if wanted and outer.knows_ranges else 0
+                if start >= len(outer.content):
+                    self.send_error(416)
+                    return
+                body = outer.content[start:]
+                self.send_response(206 if start else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body[: outer.breaks_after])
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/cifar-10-python.tar.gz"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+
+@pytest.fixture
+def archive(tmp_path) -> bytes:
+    folder = write_cifar10(tmp_path / "made", per_file=10)
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        tar.add(folder, folder.name)
+    return file.getvalue()
+
+
+@pytest.fixture
+def server(archive, monkeypatch):
+    server = Server(archive)
+    source = SOURCES["cifar10"]
+    official = replace(source.archives[0], url=server.url, md5=hashlib.md5(archive).hexdigest(), bytes=len(archive))
+    monkeypatch.setitem(SOURCES, "cifar10", replace(source, archives=(official,)))
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
+
+
+def here() -> list[str]:
+    return sorted(os.listdir("."))
+
+
+def test_get_fetches_checks_unpacks_and_leaves_only_the_data(server):
+    assert [path.name for path in vs.get_data("cifar10", ".")] == ["cifar-10-batches-py"]
+    assert here() == ["cifar-10-batches-py"]
+    assert len(vs.load_data("cifar10", ".").y) == 50
+    assert vs.get_data("cifar10", ".") == []
+    assert server.asked == [None]
+
+
+def test_two_who_ask_at_once_fetch_once(server):
+    made = []
+    both = [threading.Thread(target=lambda: made.append(vs.get_data("cifar10", "."))) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert sorted(map(len, made)) == [0, 1]
+    assert server.asked == [None]
+    assert here() == ["cifar-10-batches-py"]
+
+
+def test_a_broken_line_is_gone_on_with(server):
+    server.breaks_after = len(server.content) // 2 + 1  # so the second answer brings all that is left
+    vs.get_data("cifar10", ".")
+    assert server.asked == [None, f"bytes={server.breaks_after}-"]
+    assert here() == ["cifar-10-batches-py"]
+
+
+def test_a_half_downloaded_file_is_kept_named_and_gone_on_with_by_the_next_call(server):
+    server.breaks_after = 100
+    with pytest.raises(vs.DataError, match=r"ended after .*\.part keeps what has come; the same command goes on"):
+        vs.get_data("cifar10", ".")
+    assert here() == ["cifar-10-python.tar.gz.part"]
+    assert "300 bytes of" in CliRunner().invoke(app, ["data", "list", "--data-dir", "."]).output
+    server.breaks_after = None
+    vs.get_data("cifar10", ".")
+    assert server.asked == [None, "bytes=100-", "bytes=200-", "bytes=300-"]
+    assert here() == ["cifar-10-batches-py"]
+
+
+def test_a_server_that_cannot_go_on_is_asked_for_everything(server):
+    with open("cifar-10-python.tar.gz.part", "wb") as file:
+        file.write(server.content[:50])
+    server.knows_ranges = False
+    vs.get_data("cifar10", ".")
+    assert server.asked == ["bytes=50-"]
+    assert here() == ["cifar-10-batches-py"]
+
+
+@pytest.mark.parametrize("extra", [0, 10])
+def test_a_part_as_long_as_the_file_or_longer_is_judged_by_its_checksum(server, extra):
+    with open("cifar-10-python.tar.gz.part", "wb") as file:
+        file.write(server.content + b"x" * extra)
+    vs.get_data("cifar10", ".")
+    assert here() == ["cifar-10-batches-py"]
+    assert server.asked == [f"bytes={len(server.content) + extra}-"] + [None] * bool(extra)
+
+
+def test_a_part_of_another_file_is_thrown_away(server):
+    with open("cifar-10-python.tar.gz.part", "wb") as file:
+        file.write(b"something else entirely")
+    vs.get_data("cifar10", ".")
+    assert server.asked == ["bytes=23-", None]
+    assert here() == ["cifar-10-batches-py"]
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_stays(server):
+    server.content = b"<html>Please log in to the guest network</html>"
+    with pytest.raises(vs.DataError, match=r"not the published file: its md5 is .* It was deleted"):
+        vs.get_data("cifar10", ".")
+    assert here() == []
+
+
+def test_an_error_of_the_server_is_told_at_once(server):
+    server.status = 404
+    with pytest.raises(vs.DataError, match="the server answers 404"):
+        vs.get_data("cifar10", ".")
+    assert server.asked == [None]
+    assert here() == []
+
+
+def test_no_connection_says_so_and_leaves_nothing(server, monkeypatch):
+    gone = replace(SOURCES["cifar10"].archives[0], url="http://127.0.0.1:9/cifar-10-python.tar.gz")
+    monkeypatch.setitem(SOURCES, "cifar10", replace(SOURCES["cifar10"], archives=(gone,)))
+    result = CliRunner().invoke(app, ["data", "get", "cifar10", "--data-dir", "."])
+    assert result.exit_code == 1
+    assert "cannot be fetched: Connection refused" in result.output
+    assert "By hand: put the folder cifar-10-batches-py of http://127.0.0.1:9/" in result.output
+    assert here() == []
+
+
+def test_an_archive_put_there_by_hand_is_used(server, archive):
+    with open("cifar-10-python.tar.gz", "wb") as file:
+        file.write(archive)
+    vs.get_data("cifar10", ".")
+    assert server.asked == []
+    assert here() == ["cifar-10-batches-py"]
+
+
+def test_a_wrong_archive_put_there_by_hand_is_refused_and_left_alone(server):
+    with open("cifar-10-python.tar.gz", "wb") as file:
+        file.write(b"mine")
+    with pytest.raises(vs.DataError, match=r"not the published archive.*Delete it"):
+        vs.get_data("cifar10", ".")
+    assert here() == ["cifar-10-python.tar.gz"]
+
+
+def test_interrupted_unpacking_leaves_nothing_half_written(server, monkeypatch):
+    def interrupted(*_):
+        assert any(name.startswith(".cifar-10-batches-py-") for name in here())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(get.os, "replace", interrupted)
+    with open("cifar-10-python.tar.gz", "wb") as file:
+        file.write(server.content)
+    with pytest.raises(KeyboardInterrupt):
+        vs.get_data("cifar10", ".")
+    assert here() == ["cifar-10-python.tar.gz"]
+
+
+def test_archives_cannot_write_outside_their_folder(tmp_path):
+    file = tmp_path / "bad.tar"
+    (tmp_path / "in").mkdir()
+    with tarfile.open(file, "w") as tar:
+        tar.addfile(tarfile.TarInfo("../escaped"), io.BytesIO())
+    with pytest.raises(vs.DataError, match="cannot be unpacked"):
+        get.unpack(file, tmp_path / "in" / "data")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tar", "in"]
+
+
+def test_zip_files_are_unpacked_and_damaged_ones_refused(tmp_path):
+    file = tmp_path / "a.zip"
+    with zipfile.ZipFile(file, "w") as bundle:
+        bundle.writestr("data/x.txt", "hello")
+    get.unpack(file, tmp_path / "data")
+    assert (tmp_path / "data/x.txt").read_text() == "hello"
+    with pytest.raises(vs.DataError, match="holds no folder other"):
+        get.unpack(file, tmp_path / "other")
+    file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(vs.DataError, match="cannot be unpacked"):
+        get.unpack(file, tmp_path / "more")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "data"]
+
+
+def test_unknown_names_get_a_suggestion():
+    result = CliRunner().invoke(app, ["data", "get", "cifar-10"])
+    assert result.exit_code == 2
+    assert "Did you mean 'cifar10'" in " ".join(result.output.replace("│", " ").split())
+
+
+def test_list_shows_classes_size_terms_and_citation(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    write_cifar10(tmp_path)
+    text = CliRunner().invoke(app, ["data", "list", "--data-dir", str(tmp_path)]).output
+    for part in ("cifar100", "169.0 MB", "200", "164,866 of 128 x 128", "CC BY 4.0", "Krizhevsky", "Lomonaco", "yes, "):
+        assert part in text

@@ -35,7 +35,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "our defaults, 3 pairs": {"pairs": 3},
     "our defaults, tasks found": {"told": False},
 }
-DECISIONS = {"argmax": "Baseline (argmax)", "nearest": "nearest exemplar", "vote": "vote"}
+DECISIONS = {"argmax": "largest logit", "nearest": "nearest exemplar", "vote": "vote"}
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 

@@ -11,7 +11,7 @@ import torch
 import votestream as vs
 from conftest import Stream
 from votestream.learners.head import GrowingHead
-from votestream.place import Place
+from votestream.place import Place, small_product
 
 
 def learner(**params):
@@ -269,3 +269,10 @@ def test_models_can_be_deep_copied_and_pickled(stream):
         twin.partial_fit(stream.X[80:], stream.y[80:])
         again = copy.deepcopy(model).partial_fit(stream.X[80:], stream.y[80:])
         assert np.array_equal(twin.predict_proba(stream.X), again.predict_proba(stream.X))
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (1000, 160, 20), (300, 20, 160), (50, 9000, 40), (1, 1, 1)])
+def test_products_in_pieces_are_the_product(shape):
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=shape[:2]).astype(np.float32), rng.normal(size=shape[1:]).astype(np.float32)
+    assert np.allclose(small_product(A, B), A @ B, rtol=1e-4, atol=1e-3)

@@ -48,12 +48,10 @@ def small_product(A: Array, B: Array) -> Array:
 
     BLAS spreads a product over threads from about a quarter of a million multiplications on. Waking a
     thread takes about as long as such a product, and a hundred times longer while other programs keep the
-    cores busy; so larger ones are done in pieces.
+    cores busy; so larger ones are done in pieces, unless the pieces would be slivers.
     """
-    if not isinstance(A, np.ndarray):
-        return A @ B
-    rows = max(1, ONE_THREAD // B.size)
-    if len(A) <= rows:
+    rows = ONE_THREAD // (B.shape[0] * B.shape[1])
+    if not isinstance(A, np.ndarray) or len(A) <= rows or rows < 4:
         return A @ B
     result = np.empty((len(A), B.shape[1]), A.dtype)
     for start in range(0, len(A), rows):

@@ -1,6 +1,6 @@
 """Where arrays live: NumPy computes on the CPU, torch on a GPU, by the same lines of code.
 
-Steps on batches of ten are bound by the cost of a call, and NumPy's is a third of torch's.
+Steps on batches of ten are bound by the cost of a call, which is smaller in NumPy than in torch.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def library_of(array: Array) -> SimpleNamespace:
 def small_product(A: Array, B: Array) -> Array:
     """A @ B for a step on few rows, on one thread.
 
-    BLAS spreads a product over threads from about a quarter of a million multiplications on. Waking a
-    thread takes about as long as such a product, and a hundred times longer while other programs keep the
-    cores busy; so larger ones are done in pieces, unless the pieces would be slivers.
+    OpenBLAS spreads a product over threads from about a quarter of a million multiplications on. Waking a
+    thread takes about as long as such a product, and far longer while other programs keep the cores busy;
+    so larger ones are done in pieces, unless the pieces would be slivers.
     """
     rows = ONE_THREAD // (B.shape[0] * B.shape[1])
     if not isinstance(A, np.ndarray) or len(A) <= rows or rows < 4:

@@ -92,7 +92,7 @@ def from_parts(
 class Learner(ClassifierMixin, BaseEstimator):
     """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
 
-    A subclass stores its constructor's arguments and writes five methods: `_begin` (allocate, for the
+    A subclass stores its constructor's arguments and writes these methods: `_begin` (allocate, for the
     first samples), `_learn` (rows of one task), `_decide` (class numbers), `_probabilities`, and
     `_arrays` / `_set_arrays` (everything it would need to go on). Classes are numbers here, counted in
     order of first appearance; the labels users give stay in this file.

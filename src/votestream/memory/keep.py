@@ -6,6 +6,7 @@ writes to the store it is given and never lets it pass its budget. `KEEP_RULES` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -148,25 +149,9 @@ class FirstIn:
         self._quota.grow(int(state["classes"]))
 
 
-def _mean_distance(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
-    return MeanDistance(quota, statistics)
-
-
-def _first_in(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
-    return FirstIn(quota)
-
-
-def _reservoir(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
-    return Reservoir(generator)
-
-
-def _balanced(quota: Quota, statistics: ClassStatistics, generator: torch.Generator) -> KeepRule:
-    return Balanced(generator)
-
-
-KEEP_RULES = {
-    "mean_distance": _mean_distance,
-    "reservoir": _reservoir,
-    "balanced": _balanced,
-    "first_in": _first_in,
+KEEP_RULES: dict[str, Callable[[Quota, ClassStatistics, torch.Generator], KeepRule]] = {
+    "mean_distance": lambda quota, statistics, generator: MeanDistance(quota, statistics),
+    "reservoir": lambda quota, statistics, generator: Reservoir(generator),
+    "balanced": lambda quota, statistics, generator: Balanced(generator),
+    "first_in": lambda quota, statistics, generator: FirstIn(quota),
 }

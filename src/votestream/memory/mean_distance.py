@@ -21,7 +21,7 @@ class MeanDistance:
     Algorithm 1 as printed measures every exemplar again for every sample, since the mean has moved. Here
     the farthest distance found last (`radius`, to the mean of that moment, `reference`) is kept. The mean
     has since drifted by some length; by the triangle inequality no exemplar is farther now than radius +
-    drift, so a sample beyond that is refused at once. Nearly all are. The others go through the printed
+    drift, so a sample beyond that is refused at once. Most are. The others go through the printed
     loop. The outcome is that of Algorithm 1, sample by sample, however the stream is cut into batches.
 
     >>> statistics, store = ClassStatistics(1), ExemplarStore(2, (1,))

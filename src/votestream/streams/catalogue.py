@@ -44,8 +44,8 @@ _KRIZHEVSKY = (
 _CIFAR_TERMS = "no licence stated; the authors ask to be cited"
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
 
-# The CIFARs' md5 sums are those of the official page; the others are the ones public loaders check against, as
-# their official pages give none.
+# CIFAR-10's md5 sum was compared with a copy of its official page; the others are the ones that public loaders check
+# against.
 SOURCES = {
     source.name: source
     for source in (

@@ -1,7 +1,9 @@
-"""Exemplars: the store, the rules that decide what is kept, and the rules that pick what is replayed."""
+"""What is remembered: exemplars, with the rules that keep and pick them, and statistics of the classes."""
 
 from votestream.memory.feature_memory import FeatureMemory
 from votestream.memory.keep import KEEP_RULES, Balanced, FirstIn, KeepRule, MeanDistance, Reservoir
+from votestream.memory.moments import ClassMoments
+from votestream.memory.pending import Pending
 from votestream.memory.pick import uniform
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
@@ -9,12 +11,14 @@ from votestream.memory.store import ExemplarStore
 __all__ = [
     "KEEP_RULES",
     "Balanced",
+    "ClassMoments",
     "ClassStatistics",
     "ExemplarStore",
     "FeatureMemory",
     "FirstIn",
     "KeepRule",
     "MeanDistance",
+    "Pending",
     "Reservoir",
     "uniform",
 ]

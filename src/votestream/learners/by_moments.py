@@ -1,0 +1,83 @@
+"""What the learners on class moments (ncm, slda, rls, fecam) share: streaming them, saving them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.learners.base import Learner
+from votestream.memory import ClassMoments, Pending
+from votestream.persistence import joined, part_of
+from votestream.place import Place
+from votestream.validation import check_positive
+
+
+class MomentLearner(Learner):
+    """Keeps class moments, merged block by block; a subclass says which (`scatter`) and how to decide by them.
+
+    Rows wait until a block of the stream is full. Answering merges those that wait into a copy of the
+    moments, so that asking leaves no trace in what is learned.
+    """
+
+    scatter: str | None = None
+    block = 256  # rows merged at once
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in ("batch_size", "young"):
+            check_positive(name, getattr(self, name), int)
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        self._allocate(X.shape[1])
+
+    def _allocate(self, width: int) -> None:
+        self._place = Place(self.device)
+        self._pending = Pending(width, self.block)
+        self._merged = ClassMoments(width, self.scatter)
+        self._now: ClassMoments | None = None
+        self._rule: Any = None  # what `_prepare` made of the moments
+
+    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+        self._now = self._rule = None
+        for rows, numbers in self._pending.add(X, classes):
+            self._merged.add(rows, numbers)
+
+    def _moments(self) -> ClassMoments:
+        """Of everything learned, waiting rows too."""
+        if self._now is None:
+            self._now = self._merged
+            if len(self._pending):
+                self._now = self._merged.copy()
+                self._now.add(self._pending.rows, self._pending.classes)
+        return self._now
+
+    def _prepared(self) -> Any:
+        """What every query needs, made once after learning."""
+        if self._rule is None:
+            self._rule = self._prepare(self._moments())
+        return self._rule
+
+    def _prepare(self, moments: ClassMoments) -> Any:
+        raise NotImplementedError
+
+    @property
+    def class_means_(self) -> NDArray[np.float64]:
+        """The mean of each class, (C, D), as `classes_`."""
+        self._check_fitted()
+        return self._moments().means.copy()
+
+    @property
+    def class_counts_(self) -> NDArray[np.int64]:
+        """The samples seen of each class, (C,), as `classes_`."""
+        self._check_fitted()
+        return self._moments().counts.copy()
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return joined({"pending": self._pending.state(), "moments": self._merged.state()})
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._allocate(self.n_features_in_)
+        self._pending.restore(part_of(arrays, "pending"))
+        self._merged.restore(part_of(arrays, "moments"))

@@ -1,0 +1,69 @@
+"""Linear rules: what many learners decide by, once they have solved for their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.place import Array, Place
+
+SLICE = 1 << 22  # numbers of the widest array that answering makes at once
+
+
+class LinearRule:
+    """Scores W (x - centre) + bias, and the class of the largest.
+
+    The centre keeps float32 exact enough where features share a large mean.
+
+    >>> rule = LinearRule(np.eye(2), np.zeros(2), np.array([5.0, 5.0]), Place("cpu"))
+    >>> rule.decide(np.array([[6.0, 5.0], [5.0, 6.0]], np.float32)).tolist()
+    [0, 1]
+    """
+
+    def __init__(self, weights: NDArray[Any], bias: NDArray[Any], centre: NDArray[Any], place: Place) -> None:
+        self._place = place
+        self.weights = weights.astype(np.float32)
+        self._table = place.put(np.ascontiguousarray(self.weights.T))
+        self._bias = place.put(bias.astype(np.float32))
+        self._centre = place.put(centre.astype(np.float32))
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self._place.get(scores.argmax(1)) for scores in self._slices(X)])
+
+    def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """(n, C), on the host."""
+        return np.concatenate([self._place.get(scores) for scores in self._slices(X)]).astype(np.float64)
+
+    def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
+        for rows in slices(X, max(self.weights.shape)):
+            yield (self._place.put(rows) - self._centre) @ self._table + self._bias
+
+
+def slices(X: NDArray[Any], width: int) -> Iterator[NDArray[Any]]:
+    """The rows a slice at a time, so that arrays of `width` columns stay small."""
+    step = max(1, SLICE // width)
+    return (X[i : i + step] for i in range(0, len(X), step))
+
+
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row by row.
+
+    >>> softmax(np.array([[0.0, 0.0]])).tolist()
+    [[0.5, 0.5]]
+    """
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    return shares / shares.sum(1, keepdims=True)
+
+
+def solve(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A^-1 B for a symmetric positive definite A, by Cholesky.
+
+    >>> solve(np.array([[4.0]]), np.array([[6.0]])).tolist()
+    [[1.5]]
+    """
+    factor = torch.linalg.cholesky(torch.from_numpy(A))
+    return torch.cholesky_solve(torch.from_numpy(B), factor).numpy()

@@ -1,0 +1,52 @@
+"""NearestClassMean: the plainest rule on frozen features, which every other method has to beat."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.learners.base import register
+from votestream.learners.by_moments import MomentLearner
+from votestream.learners.linear import LinearRule, softmax
+from votestream.memory import ClassMoments
+
+
+@register("ncm")
+class NearestClassMean(MomentLearner):
+    """Keeps the mean of each class; the nearest mean, by Euclidean distance, decides.
+
+    As in "Distance-Based Image Classification: Generalizing to New Classes at Near-Zero Cost" (Mensink et
+    al., TPAMI 2013), without a learned metric. Kept: C (D + 1) numbers of 8 bytes, and at most 256 rows that
+    wait to be merged. Probabilities are those of classes that are unit Gaussians about their means.
+
+    Parameters
+    ----------
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+
+    >>> import votestream as vs
+    >>> model = vs.NearestClassMean().partial_fit([[0.0, 1.0], [0.0, 3.0], [5.0, 0.0]], ["a", "a", "b"])
+    >>> model.class_means_.tolist()
+    [[0.0, 2.0], [5.0, 0.0]]
+    >>> model.predict([[1.0, 1.0]]).tolist()
+    ['a']
+    """
+
+    def __init__(self, young: int = 20, batch_size: int = 10, seed: int = 0, device: str = "auto") -> None:
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _prepare(self, moments: ClassMoments) -> LinearRule:
+        """|x - mean|² is smallest where mean.x - |mean|²/2 is largest, from any origin; here the overall mean."""
+        centre = moments.overall_mean().astype(np.float32)
+        means = moments.means - centre
+        return LinearRule(means, -0.5 * (means**2).sum(1), centre, self._place)
+
+    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self._prepared().decide(X)
+
+    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return softmax(self._prepared().scores(X))

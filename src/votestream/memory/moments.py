@@ -1,0 +1,119 @@
+"""Count, mean and scatter of each class, exact in one pass."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.memory.statistics import extended
+
+SCATTERS = (None, "shared", "class")
+
+
+class ClassMoments:
+    """What a Gaussian model of the classes needs: how many, where, and how they spread.
+
+    `scatter` is the sum of (x - mean)(x - mean)^T about the mean of x's own class: "shared" keeps one matrix
+    for all classes, (D, D) in float64; "class" one for each, (C, D, D) in float32; None keeps none. Means
+    are float64. Blocks are merged by the formula of Chan, Golub and LeVeque (1979), which only ever squares
+    deviations: features with a large mean lose nothing, as they would in sum(x x^T) - n mean mean^T.
+
+    >>> moments = ClassMoments(width=1, scatter="shared")
+    >>> moments.add(np.array([[1.0], [9.0], [3.0]], np.float32), np.array([0, 1, 0]))
+    >>> moments.add(np.array([[5.0]], np.float32), np.array([0]))
+    >>> moments.counts.tolist(), moments.means.tolist(), moments.scatter.tolist()
+    ([3, 1], [[3.0], [9.0]], [[8.0]])
+    """
+
+    def __init__(self, width: int, scatter: str | None = None) -> None:
+        self.width = width
+        self.n_classes = 0
+        self._kind = scatter
+        self._counts = np.zeros(8, np.int64)
+        self._means = np.zeros((8, width))
+        shape, dtype = {
+            None: ((0,), np.float32),
+            "shared": ((width, width), np.float64),
+            "class": ((8, width, width), np.float32),
+        }[scatter]
+        self._scatter = np.zeros(shape, dtype)
+
+    def add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        """Merge a block of rows."""
+        order = classes.argsort(kind="stable")
+        classes = classes[order]
+        starts = np.flatnonzero(np.diff(classes, prepend=-1))
+        present, sizes = classes[starts], np.diff(starts, append=len(classes))
+        self._reserve(int(present[-1]) + 1)
+        n = len(X)
+        stack = np.empty((n + len(present), self.width))  # rows less their class mean in the block, then the drifts
+        rows, drifts = stack[:n], stack[n:]
+        rows[:] = X.take(order, axis=0)
+        means = np.add.reduceat(rows, starts, axis=0) / sizes[:, None]
+        before = self._counts[present]
+        total = before + sizes
+        np.subtract(means, self._means[present], out=drifts)
+        self._counts[present] = total
+        self._means[present] += drifts * (sizes / total)[:, None]
+        if self._kind is None:
+            return
+        rows -= means.repeat(sizes, axis=0)
+        drifts *= np.sqrt(before * sizes / total)[:, None]
+        if self._kind == "shared":
+            self._scatter += stack.T @ stack
+        else:
+            self._add_by_class(stack.astype(np.float32), present, starts, sizes)
+
+    def _add_by_class(
+        self,
+        stack: NDArray[np.float32],
+        present: NDArray[np.int64],
+        starts: NDArray[np.intp],
+        sizes: NDArray[np.intp],
+    ) -> None:
+        drifts = stack[-len(present) :]
+        parts = zip(present.tolist(), starts.tolist(), sizes.tolist(), drifts, strict=True)
+        for label, start, size, drift in parts:
+            own = np.concatenate((stack[start : start + size], drift[None]))
+            self._scatter[label] += own.T @ own
+
+    def _reserve(self, n_classes: int) -> None:
+        if n_classes > len(self._counts):
+            capacity = max(n_classes, 2 * len(self._counts))
+            self._counts = extended(self._counts, capacity)
+            self._means = extended(self._means, capacity)
+            if self._kind == "class":
+                self._scatter = extended(self._scatter, capacity)
+        self.n_classes = max(n_classes, self.n_classes)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._counts[: self.n_classes]
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        return self._means[: self.n_classes]
+
+    @property
+    def scatter(self) -> NDArray[Any]:
+        """(D, D), or (C, D, D) class by class."""
+        return self._scatter[: self.n_classes] if self._kind == "class" else self._scatter
+
+    def overall_mean(self) -> NDArray[np.float64]:
+        """The mean of every row, (D,)."""
+        return self.counts @ self.means / self.counts.sum()
+
+    def copy(self) -> ClassMoments:
+        return copy.deepcopy(self)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"counts": self.counts, "means": self.means, "scatter": self.scatter}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._reserve(len(state["counts"]))
+        self.counts[:] = state["counts"]
+        self.means[:] = state["means"]
+        self.scatter[:] = state["scatter"]

@@ -1,0 +1,74 @@
+"""Rows that wait until a block of the stream is full, so that statistics grow by one product a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Block = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+class Pending:
+    """Cuts the stream into blocks of `block` rows, however the caller cut it into batches.
+
+    Blocks end at fixed places of the stream, so whatever is computed block by block comes out the same, bit
+    for bit, whatever the batch size. `add` must be iterated to its end: a block is to be used before the
+    next is asked for, since its memory may be used again. Whole blocks of a large call are views of it.
+
+    >>> pending = Pending(width=1, block=2)
+    >>> [rows.tolist() for rows, _ in pending.add(np.array([[1.0]], np.float32), np.array([0]))]
+    []
+    >>> X = np.array([[2.0], [3.0], [4.0], [5.0]], np.float32)
+    >>> [(rows.tolist(), classes.tolist()) for rows, classes in pending.add(X, np.array([0, 1, 1, 0]))]
+    [([[1.0], [2.0]], [0, 0]), ([[3.0], [4.0]], [1, 1])]
+    >>> pending.rows.tolist(), pending.classes.tolist()
+    ([[5.0]], [0])
+    """
+
+    def __init__(self, width: int, block: int = 256) -> None:
+        self._rows = np.empty((block, width), np.float32)
+        self._classes = np.empty(block, np.int64)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> Iterator[Block]:
+        """Take in the rows and hand on the blocks that are now full, in stream order."""
+        start, n, block = 0, len(X), len(self._rows)
+        if self._size:
+            start = min(n, block - self._size)
+            self._keep(X[:start], classes[:start])
+            if self._size < block:
+                return
+            self._size = 0
+            yield self._rows, self._classes
+        while n - start >= block:
+            yield X[start : start + block], classes[start : start + block]
+            start += block
+        self._keep(X[start:], classes[start:])
+
+    def _keep(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        end = self._size + len(X)
+        self._rows[self._size : end] = X
+        self._classes[self._size : end] = classes
+        self._size = end
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """What waits: a view."""
+        return self._rows[: self._size]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        return self._classes[: self._size]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"rows": self.rows, "classes": self.classes}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._size = 0
+        self._keep(state["rows"], state["classes"])

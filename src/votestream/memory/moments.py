@@ -24,7 +24,7 @@ class ClassMoments:
     >>> moments = ClassMoments(width=1, scatter="shared")
     >>> moments.add(np.array([[1.0], [9.0], [3.0]], np.float32), np.array([0, 1, 0]))
     >>> moments.add(np.array([[5.0]], np.float32), np.array([0]))
-    >>> moments.counts.tolist(), moments.means.tolist(), moments.scatter.tolist()
+    >>> moments.counts.tolist(), moments.means.tolist(), moments.scatter.round(6).tolist()
     ([3, 1], [[3.0], [9.0]], [[8.0]])
     """
 

@@ -99,6 +99,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     """
 
     name = ""
+    bounded = True  # with all classes met, what is kept grows no more; False for a learner that keeps the data
     n_features_in_: int
     _broken = False
     # Constructor arguments that every learner has.

@@ -42,7 +42,11 @@ class MomentLearner(Learner):
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
         self._now = self._rule = None
         for rows, numbers in self._pending.add(X, classes):
-            self._merged.add(rows, numbers)
+            self._merged.add(self._seen(rows), numbers)
+
+    def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The rows as the moments take them."""
+        return X
 
     def _moments(self) -> ClassMoments:
         """Of everything learned, waiting rows too."""
@@ -50,7 +54,7 @@ class MomentLearner(Learner):
             self._now = self._merged
             if len(self._pending):
                 self._now = self._merged.copy()
-                self._now.add(self._pending.rows, self._pending.classes)
+                self._now.add(self._seen(self._pending.rows), self._pending.classes)
         return self._now
 
     def _prepared(self) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from votestream.place import Array, Place
@@ -59,11 +58,14 @@ def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return shares / shares.sum(1, keepdims=True)
 
 
-def solve(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A^-1 B for a symmetric positive definite A, by Cholesky.
+def onto_simplex(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest probabilities, row by row: all less what makes the positive ones sum to 1 (Held et al., 1974).
 
-    >>> solve(np.array([[4.0]]), np.array([[6.0]])).tolist()
-    [[1.5]]
+    >>> onto_simplex(np.array([[1.2, 0.4, -0.6]])).round(6).tolist()
+    [[0.9, 0.1, 0.0]]
     """
-    factor = torch.linalg.cholesky(torch.from_numpy(A))
-    return torch.cholesky_solve(torch.from_numpy(B), factor).numpy()
+    high = -np.sort(-scores, axis=1)
+    excess = (high.cumsum(1) - 1) / np.arange(1, scores.shape[1] + 1)
+    last = (high > excess).sum(1, keepdims=True) - 1
+    shares = np.maximum(scores - np.take_along_axis(excess, last, 1), 0)
+    return shares / shares.sum(1, keepdims=True)

@@ -1,0 +1,146 @@
+"""FeCAM: "Exploiting the Heterogeneity of Class Distributions in Exemplar-Free CL" (Goswami et al., NeurIPS 2023)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.learners.base import register
+from votestream.learners.by_moments import MomentLearner
+from votestream.learners.linear import slices, softmax
+from votestream.memory import ClassMoments
+from votestream.place import Array, library_of
+from votestream.validation import check_positive
+
+JITTER = 1e-6  # of a correlation matrix's unit diagonal: the shrunk one may still be singular
+
+
+@register("fecam")
+class FeCAM(MomentLearner):
+    """A mean and a covariance of its own for every class; the smallest Mahalanobis distance decides.
+
+    Each row goes through Tukey's transform, sign(x) |x|^tukey, which makes features behind a ReLU more like a
+    Gaussian. A class's covariance is shrunk, Sigma + gamma V1 I + gamma V2 (1 - I), with V1 and V2 its mean
+    diagonal and off-diagonal element, and then normalised to a correlation matrix. Distances are taken from
+    the row to the mean, both of unit length, all as in the paper's many-shot setting.
+
+    Kept: 8 C (D + 1) + 4 C D² bytes, the scatters in float32, and at most 1024 rows that wait to be merged;
+    having answered, as much again for the inverses. Means are those of the transformed rows, so one set of
+    moments is enough; the authors' code transforms the means of the rows instead.
+
+    Parameters
+    ----------
+    gamma : gamma_1 and gamma_2 of the shrinkage. The authors' code shrinks twice by 1, which is 3 here.
+    tukey : the power, 1 for none; "auto" is the paper's 0.5, or none if the first row has negative elements.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+
+    >>> import numpy as np, votestream as vs
+    >>> rng = np.random.default_rng(0)
+    >>> flat = 5 + rng.normal(size=(500, 2)) * [1.0, 0.1]
+    >>> tall = 5 + rng.normal(size=(500, 2)) * [0.1, 1.0]
+    >>> X, y = np.concatenate((flat, tall)), ["flat"] * 500 + ["tall"] * 500
+    >>> model = vs.FeCAM(tukey=1).partial_fit(X, y)
+    >>> model.class_counts_.tolist()
+    [500, 500]
+    """
+
+    scatter = "class"
+    block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        tukey: float | str = "auto",
+        young: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.gamma = gamma
+        self.tukey = tukey
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_positive("gamma", self.gamma)
+        if self.tukey != "auto":
+            check_positive("tukey (a number, or 'auto')", self.tukey)
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        super()._begin(X)
+        self._power = float((1.0 if (X[0] < 0).any() else 0.5) if self.tukey == "auto" else self.tukey)
+
+    def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self._power == 1:
+            return X
+        size = np.abs(X)
+        return np.copysign(np.sqrt(size) if self._power == 0.5 else size ** np.float32(self._power), X)
+
+    def _prepare(self, moments: ClassMoments) -> _Metric:
+        means = moments.means / _length(moments.means)
+        whiten = np.stack([self._whitening(scatter) for scatter in moments.scatter])
+        return _Metric(self._place.put(means.astype(np.float32)), self._place.put(whiten))
+
+    def _whitening(self, scatter: NDArray[np.float32]) -> NDArray[np.float32]:
+        """L^-T with L L^T the class's normalised covariance: |L^-1 d|² is the distance.
+
+        Normalised, a covariance is that of the scatter, whatever it was divided by.
+        """
+        sigma, width = scatter.astype(np.float64), len(scatter)
+        v1 = float(np.trace(sigma)) / width
+        if not v1:  # one sample, or all the same: no direction is known from another
+            return np.eye(width, dtype=np.float32)
+        v2 = (float(sigma.sum()) - v1 * width) / max(1, width * (width - 1))
+        sigma += self.gamma * (v2 + (v1 - v2) * np.eye(width))
+        deviation = np.sqrt(np.diag(sigma))
+        correlation = sigma / np.outer(deviation, deviation) + JITTER * np.eye(width)
+        return np.linalg.inv(np.linalg.cholesky(correlation)).T.astype(np.float32)
+
+    def _distances(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Squared, (n, C)."""
+        metric = self._prepared()
+        parts = [self._place.get(_distances(self._place.put(rows), *metric)) for rows in slices(self._unit(X), 1024)]
+        return np.concatenate(parts).astype(np.float64)
+
+    def _unit(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        seen = self._seen(X)
+        return seen / _length(seen)
+
+    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self._distances(X).argmin(1)
+
+    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return softmax(-0.5 * self._distances(X))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"power": np.array(self._power), **super()._arrays()}
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._set_arrays(arrays)
+        self._power = float(arrays["power"])
+
+
+class _Metric(NamedTuple):
+    means: Array  # (C, D), of unit length
+    whiten: Array  # (C, D, D)
+
+
+def _length(rows: NDArray[Any]) -> NDArray[Any]:
+    """(n, 1); 1 where a row is zero, which then stays so."""
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return np.where(length > 0, length, 1).astype(rows.dtype)
+
+
+def _distances(X: Array, means: Array, whiten: Array) -> Array:
+    columns = []
+    for mean, table in zip(means, whiten, strict=True):
+        z = (X - mean) @ table
+        columns.append((z * z).sum(1)[:, None])
+    return library_of(X).concatenate(columns, 1)

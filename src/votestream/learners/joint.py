@@ -1,0 +1,144 @@
+"""JointProbe: a linear classifier trained on everything at once, the bound that learning from a stream aims at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.learners.base import Learner, register
+from votestream.learners.linear import LinearRule, slices, softmax
+from votestream.memory.statistics import extended
+from votestream.place import Place
+from votestream.validation import check_positive
+
+
+@register("joint")
+class JointProbe(Learner):
+    """Keeps every feature and, when an answer is asked for, fits a multinomial logistic regression to them all.
+
+    Not a method for streams but what they are measured against: it alone keeps the data, 4 D + 8 bytes a
+    sample (the room for them doubles when full), and its memory grows with the stream. The mean cross-entropy
+    plus weight_decay / 2 |W|², on features of zero mean and unit variance, is minimised by L-BFGS from zero:
+    from the last answer it would be quicker, but then answers would depend on when one had asked before.
+
+    Parameters
+    ----------
+    weight_decay : the weight of |W|² / 2; the intercept is free.
+    max_iter : steps of L-BFGS at most; it stops earlier when no gradient is larger than 1e-5.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : nothing is drawn; "auto" is the GPU if there is one.
+
+    >>> import votestream as vs
+    >>> model = vs.JointProbe().partial_fit([[0.0], [1.0]], ["a", "a"]).partial_fit([[9.0], [8.0]], ["b", "b"])
+    >>> model.predict([[2.0], [7.0]]).tolist()
+    ['a', 'b']
+    """
+
+    bounded = False
+
+    def __init__(
+        self,
+        weight_decay: float = 1e-4,
+        max_iter: int = 300,
+        young: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.weight_decay = weight_decay
+        self.max_iter = max_iter
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in ("max_iter", "batch_size", "young"):
+            check_positive(name, getattr(self, name), int)
+        check_positive("weight_decay", self.weight_decay)
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        self._allocate(X.shape[1])
+
+    def _allocate(self, width: int) -> None:
+        self._place = Place(self.device)
+        self._rows = np.empty((256, width), np.float32)
+        self._classes = np.empty(256, np.int64)
+        self._size = 0
+        self._rule: LinearRule | None = None
+
+    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+        self._rule = None
+        start, self._size = self._size, self._size + len(X)
+        if self._size > len(self._rows):
+            capacity = max(self._size, 2 * len(self._rows))
+            self._rows, self._classes = extended(self._rows, capacity), extended(self._classes, capacity)
+        self._rows[start : self._size] = X
+        self._classes[start : self._size] = classes
+
+    def _prepared(self) -> LinearRule:
+        if self._rule is None:
+            rows = self._rows[: self._size]
+            mean = rows.mean(0, dtype=np.float64).astype(np.float32)
+            deviation = rows.std(0, dtype=np.float64).astype(np.float32)
+            deviation[deviation == 0] = 1
+            weights, bias = self._fit((rows - mean) / deviation, self._classes[: self._size])
+            self._rule = LinearRule(weights / deviation, bias, mean, self._place)
+        return self._rule
+
+    def _fit(
+        self, X: NDArray[np.float32], classes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        device, n_classes, n = self._place.device, len(self._index), len(X)
+        W = torch.zeros(n_classes, X.shape[1] + 1, device=device)  # the intercept is the last column
+        batches = [
+            (
+                torch.from_numpy(np.pad(rows, ((0, 0), (0, 1)), constant_values=1)).to(device),
+                torch.from_numpy(own).to(device),
+            )
+            for rows, own in zip(slices(X, n_classes), slices(classes, n_classes), strict=True)
+        ]
+        decay = torch.full_like(W, self.weight_decay)
+        decay[:, -1] = 0
+        optimiser = torch.optim.LBFGS(
+            [W], max_iter=self.max_iter, tolerance_grad=1e-5, tolerance_change=1e-9, line_search_fn="strong_wolfe"
+        )
+
+        def loss_and_gradient() -> float:
+            loss, W.grad = float((decay * W * W).sum()) / 2, decay * W
+            for rows, own in batches:
+                log_p = (rows @ W.T).log_softmax(1)
+                loss -= float(log_p.gather(1, own[:, None]).sum(dtype=torch.float64)) / n
+                error = log_p.exp_()
+                error[torch.arange(len(own), device=device), own] -= 1
+                W.grad += error.T @ rows / n
+            return loss
+
+        with torch.no_grad():
+            optimiser.step(loss_and_gradient)
+        fitted = W.cpu().numpy()
+        return fitted[:, :-1], fitted[:, -1]
+
+    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self._prepared().decide(X)
+
+    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return softmax(self._prepared().scores(X))
+
+    @property
+    def weights_(self) -> NDArray[np.float32]:
+        """Rows of the classifier, (C, D), as `classes_`."""
+        self._check_fitted()
+        return self._prepared().weights.copy()
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"rows": self._rows[: self._size], "classes": self._classes[: self._size]}
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._allocate(self.n_features_in_)
+        self._learn(arrays["rows"], arrays["classes"], 0)

@@ -1,0 +1,230 @@
+"""RanPAC: "Random Projections and Pre-trained Models for Continual Learning" (McDonnell et al., NeurIPS 2023)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.learners.base import Learner, register
+from votestream.learners.linear import onto_simplex, slices
+from votestream.memory import Pending
+from votestream.memory.statistics import extended
+from votestream.persistence import joined, part_of
+from votestream.place import Array, Place
+from votestream.validation import check_choice, check_positive
+
+RIDGES = [10.0**power for power in range(-8, 9)]
+BLOCK = 500
+HELD_OUT = BLOCK // 5
+ROUNDING = 1e-7  # of float32: a lambda this small beside G is none
+PAPER = {"projection": 10_000}
+
+
+@register("ranpac")
+class RanPAC(Learner):
+    """Ridge regression of the one-hot labels on random non-linear features h = ReLU(x W), W fixed.
+
+    G = sum h h^T and Q = sum h y^T stream in, in float32; scores are h (G + lambda I)^-1 Q, solved in float64
+    when an answer is asked for, once. The paper chooses lambda among 10^-8 to 10^8 on a fifth of each task held
+    out. Here a fifth of the whole stream (fixed places of every 500 rows, drawn by the seed) goes to a G and Q
+    of its own, from which the held-out squared error of any solution follows, with no sample kept; the
+    solution given out uses all of it.
+
+    Kept: 8 M (M + C) bytes, half that with lambda given; W, 4 D M, made from the seed and not in the file; at
+    most 500 rows that wait. Learning costs M² multiplications a sample, solving M³ / 3 for each lambda tried.
+
+    Parameters
+    ----------
+    projection : M, the random features.
+    ridge : lambda, or "held-out" to choose it.
+    preset : "paper" takes the paper's 10,000 random features.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : "auto" is the GPU if there is one.
+
+    >>> import numpy as np, votestream as vs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same sign", "not")  # no line can tell
+    >>> model = vs.RanPAC(projection=100).partial_fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        projection: int = 2000,
+        ridge: float | str = "held-out",
+        preset: str | None = None,
+        young: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.projection = projection
+        self.ridge = ridge
+        self.preset = preset
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in ("projection", "batch_size", "young"):
+            check_positive(name, getattr(self, name), int)
+        check_choice("preset", self.preset, (None, "paper"))
+        if self.ridge != "held-out":
+            check_positive("ridge (a number, or 'held-out')", self.ridge)
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        M = PAPER["projection"] if self.preset == "paper" else self.projection
+        self._allocate(X.shape[1], M, self.seed, 1 + (self.ridge == "held-out"))
+
+    def _allocate(self, width: int, M: int, seed: int, n_parts: int) -> None:
+        self._place = Place(self.device)
+        self._drawn_with = seed
+        generator = torch.Generator().manual_seed(seed)
+        self._W = self._place.put(torch.randn(width, M, generator=generator).numpy())
+        self._part = np.zeros(BLOCK, np.int64)  # of each place in a block: 1 is held out
+        self._part[torch.randperm(BLOCK, generator=generator)[:HELD_OUT].numpy()] = n_parts - 1
+        self._pending = Pending(width, BLOCK)
+        self._sums = [_Sums(M, self._place) for _ in range(n_parts)]
+        self._weights: Array | None = None
+
+    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+        self._weights = None
+        for rows, numbers in self._pending.add(X, classes):
+            for sums, (H, own) in zip(self._sums, self._split(rows, numbers), strict=True):
+                sums.add(H, own)
+
+    def _split(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> list[tuple[Array, NDArray[np.int64]]]:
+        """The random features and classes of a block's rows, part by part."""
+        H, part = self._features(X), self._part[: len(X)]
+        if len(self._sums) == 1:
+            return [(H, classes)]
+        return [(H[part == number], classes[part == number]) for number in range(len(self._sums))]
+
+    def _features(self, X: NDArray[np.float32]) -> Array:
+        return (self._place.put(X) @ self._W).clip(0)
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def _prepared(self) -> Array:
+        """The weights of every class, (M, C), solved for once after learning."""
+        if self._weights is None:
+            (G, Q), *held_out = self._systems()
+            ridge = self._chosen_ridge(G, Q, *held_out)
+            for more_G, more_Q in held_out:
+                G += more_G
+                Q += more_Q
+            weights = _solve(G, Q, ridge)
+            while weights is None:  # too small to make the system definite
+                ridge *= 10
+                weights = _solve(G, Q, ridge)
+            self._ridge, self._weights = ridge, self._place.put(weights.float().cpu().numpy())
+        return self._weights
+
+    def _systems(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """G and Q of each part, waiting rows too, in float64."""
+        now = [sums.in_float64() for sums in self._sums]
+        if len(self._pending):
+            for sums, (H, own) in zip(now, self._split(self._pending.rows, self._pending.classes), strict=True):
+                sums.add(H, own)
+        known = len(self._index)
+        return [(torch.as_tensor(sums.G), torch.as_tensor(sums.Q_of(known)).T) for sums in now]
+
+    def _chosen_ridge(self, G: torch.Tensor, Q: torch.Tensor, *held_out: tuple[torch.Tensor, torch.Tensor]) -> float:
+        """lambda with the least squared error on what was held out: tr(W^T G' W) - 2 tr(W^T Q') and a constant."""
+        if self.ridge != "held-out":
+            return float(self.ridge)
+        if not held_out:
+            raise ValueError("ridge='held-out' must be set before learning begins: nothing was held out")
+        size, errors = float(G.diagonal().mean()), {}
+        for ridge in RIDGES:
+            if ridge > ROUNDING * size and (W := _solve(G, Q, ridge)) is not None:
+                errors[ridge] = float((W * (held_out[0][0] @ W - 2 * held_out[0][1])).sum())
+        # Before anything was held out all are alike: the largest then, since little is known.
+        return min(reversed(errors), key=errors.__getitem__) if errors else size
+
+    def _scores(self, X: NDArray[np.float32]) -> list[Array]:
+        weights = self._prepared()
+        return [self._features(rows) @ weights for rows in slices(X, len(weights))]
+
+    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self._place.get(scores.argmax(1)) for scores in self._scores(X)])
+
+    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The nearest to the scores, which estimate them."""
+        scores = np.concatenate([self._place.get(scores) for scores in self._scores(X)])
+        return onto_simplex(scores.astype(np.float64))
+
+    # ---- what was learned -----------------------------------------------------------------------
+
+    @property
+    def ridge_(self) -> float:
+        """The lambda in use: the one given, or the one chosen."""
+        self._check_fitted()
+        self._prepared()
+        return self._ridge
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        parts = {f"part{number}": sums.state() for number, sums in enumerate(self._sums)}
+        return {"seed": np.array(self._drawn_with), **joined({"pending": self._pending.state(), **parts})}
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        n_parts = 1 + ("part1.G" in arrays)
+        self._allocate(self.n_features_in_, len(arrays["part0.G"]), int(arrays["seed"]), n_parts)
+        self._pending.restore(part_of(arrays, "pending"))
+        for number, sums in enumerate(self._sums):
+            sums.restore(part_of(arrays, f"part{number}"))
+
+
+class _Sums:
+    """G = sum h h^T, on the device, and Q^T = sum y h^T, on the host."""
+
+    def __init__(self, M: int, place: Place) -> None:
+        self._place = place
+        self.G = place.put(np.zeros((M, M), np.float32))
+        self._Q = np.zeros((0, M), np.float32)
+
+    def add(self, H: Array, classes: NDArray[np.int64]) -> None:
+        if not len(classes):
+            return
+        self.G += torch.as_tensor(H.T @ H) if isinstance(self.G, torch.Tensor) else H.T @ H
+        n_classes = max(classes.tolist()) + 1
+        if n_classes > len(self._Q):
+            self._Q = extended(self._Q, n_classes)
+        hot = (np.arange(n_classes)[:, None] == classes).astype(np.float32)
+        self._Q[:n_classes] += self._place.get(self._place.put(hot) @ H)
+
+    def Q_of(self, n_classes: int) -> NDArray[Any]:
+        """Q^T with a row for each class."""
+        return extended(self._Q, n_classes)
+
+    def in_float64(self) -> _Sums:
+        twin = copy.copy(self)
+        twin.G = torch.as_tensor(self.G).double()
+        twin._Q = self._Q.astype(np.float64)
+        return twin
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"G": self._place.get(self.G), "Q": self._Q}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.G = self._place.put(state["G"])
+        self._Q = state["Q"]
+
+
+def _solve(G: torch.Tensor, Q: torch.Tensor, ridge: float) -> torch.Tensor | None:
+    """(G + ridge I)^-1 Q; None if that is not positive definite to the last digit."""
+    system = G.clone()
+    system.diagonal().add_(ridge)
+    factor, problem = torch.linalg.cholesky_ex(system)
+    return None if problem else torch.cholesky_solve(Q, factor)

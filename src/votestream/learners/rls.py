@@ -1,0 +1,80 @@
+"""StreamingRidge: least squares on one-hot targets, as recursive least squares would find it sample by sample."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.learners.base import register
+from votestream.learners.by_moments import MomentLearner
+from votestream.learners.linear import LinearRule, onto_simplex
+from votestream.memory import ClassMoments
+from votestream.validation import check_positive
+
+
+@register("rls")
+class StreamingRidge(MomentLearner):
+    """Ridge regression of the one-hot labels on the features, over the whole stream, with an intercept.
+
+    What it minimises: sum |y - W x - b|² + lambda |W|², lambda = ridge tr(S) / D with S the scatter of the
+    features about their mean, so that neither the scale nor the origin of the features matters. The usual
+    recursion keeps G = sum x x^T and Q = sum x y^T. For one-hot y both follow from the class moments: Q's
+    columns are the class means times the counts, and G less its mean is the scatter within the classes plus
+    that between them. So the moments are kept, which also lose no digits; the system is solved
+    when an answer is asked for, once. Kept: 8 (C (D + 1) + D²) bytes, and at most 256 rows that wait.
+
+    The scores estimate the probabilities, and sum to 1; those given out are the nearest that are not negative.
+
+    Parameters
+    ----------
+    ridge : lambda, relative to the features' mean scatter.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+
+    >>> import votestream as vs
+    >>> model = vs.StreamingRidge().partial_fit([[0.0], [1.0], [9.0], [10.0]], ["low", "low", "high", "high"])
+    >>> model.predict([[2.0], [8.0]]).tolist()
+    ['low', 'high']
+    >>> model.predict_proba([[5.0]]).round(3).tolist()
+    [[0.5, 0.5]]
+    """
+
+    scatter = "shared"
+
+    def __init__(
+        self, ridge: float = 1e-4, young: int = 20, batch_size: int = 10, seed: int = 0, device: str = "auto"
+    ) -> None:
+        self.ridge = ridge
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_positive("ridge", self.ridge)
+
+    def _prepare(self, moments: ClassMoments) -> LinearRule:
+        shares = moments.counts / moments.counts.sum()
+        mean = moments.overall_mean()
+        between = moments.means - mean
+        Q = between * moments.counts[:, None]
+        G = moments.scatter + between.T @ Q
+        size = float(np.trace(G)) / len(G) or 1.0  # constant features have none
+        G += self.ridge * size * np.eye(len(G))
+        weights = np.linalg.solve(G, Q.T).T
+        centre = mean.astype(np.float32)
+        return LinearRule(weights, shares + weights @ (centre - mean), centre, self._place)
+
+    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self._prepared().decide(X)
+
+    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return onto_simplex(self._prepared().scores(X))
+
+    @property
+    def weights_(self) -> NDArray[np.float32]:
+        """W, (C, D), as `classes_`."""
+        self._check_fitted()
+        return self._prepared().weights.copy()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import votestream as vs
-from conftest import Stream, same_model
+from conftest import ON_FEATURES, Stream, make_on_features, same_model
 from votestream.place import Place
 
 
@@ -68,3 +68,14 @@ def test_a_model_moves_between_devices(device, tmp_path):
     there.save(tmp_path / "m.safetensors")
     here = vs.load(tmp_path / "m.safetensors", device="cpu")
     assert (here.predict(stream.X) == there.predict(stream.X)).mean() > 0.99
+
+
+@pytest.mark.parametrize("name", ON_FEATURES)
+def test_every_learner_answers_alike_on_another_device(device, name):
+    stream = Stream(n_tasks=4, n=300, width=24)
+    here, there = make_on_features(name)(), make_on_features(name)(device=device)
+    for X, y in stream.batches():
+        here.partial_fit(X, y)
+        there.partial_fit(X, y)
+    assert (here.predict(stream.X) == there.predict(stream.X)).mean() > 0.99
+    assert np.allclose(here.predict_proba(stream.X), there.predict_proba(stream.X), atol=1e-2)

@@ -36,11 +36,10 @@ class MomentLearner(Learner):
         self._place = Place(self.device)
         self._pending = Pending(width, self.block)
         self._merged = ClassMoments(width, self.scatter)
-        self._now: ClassMoments | None = None
         self._rule: Any = None  # what `_prepare` made of the moments
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._now = self._rule = None
+        self._rule = None
         for rows, numbers in self._pending.add(X, classes):
             self._merged.add(self._seen(rows), numbers)
 
@@ -50,12 +49,11 @@ class MomentLearner(Learner):
 
     def _moments(self) -> ClassMoments:
         """Of everything learned, waiting rows too."""
-        if self._now is None:
-            self._now = self._merged
-            if len(self._pending):
-                self._now = self._merged.copy()
-                self._now.add(self._seen(self._pending.rows), self._pending.classes)
-        return self._now
+        if not len(self._pending):
+            return self._merged
+        moments = self._merged.copy()
+        moments.add(self._seen(self._pending.rows), self._pending.classes)
+        return moments
 
     def _prepared(self) -> Any:
         """What every query needs, made once after learning."""

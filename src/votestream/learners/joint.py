@@ -42,7 +42,7 @@ class JointProbe(Learner):
 
     def __init__(
         self,
-        weight_decay: float = 1e-4,
+        weight_decay: float = 1e-3,
         max_iter: int = 300,
         young: int = 20,
         batch_size: int = 10,
@@ -68,7 +68,7 @@ class JointProbe(Learner):
     def _allocate(self, width: int) -> None:
         self._place = Place(self.device)
         self._rows = np.empty((256, width), np.float32)
-        self._classes = np.empty(256, np.int64)
+        self._numbers = np.empty(256, np.int64)
         self._size = 0
         self._rule: LinearRule | None = None
 
@@ -77,9 +77,9 @@ class JointProbe(Learner):
         start, self._size = self._size, self._size + len(X)
         if self._size > len(self._rows):
             capacity = max(self._size, 2 * len(self._rows))
-            self._rows, self._classes = extended(self._rows, capacity), extended(self._classes, capacity)
+            self._rows, self._numbers = extended(self._rows, capacity), extended(self._numbers, capacity)
         self._rows[start : self._size] = X
-        self._classes[start : self._size] = classes
+        self._numbers[start : self._size] = classes
 
     def _prepared(self) -> LinearRule:
         if self._rule is None:
@@ -87,7 +87,7 @@ class JointProbe(Learner):
             mean = rows.mean(0, dtype=np.float64).astype(np.float32)
             deviation = rows.std(0, dtype=np.float64).astype(np.float32)
             deviation[deviation == 0] = 1
-            weights, bias = self._fit((rows - mean) / deviation, self._classes[: self._size])
+            weights, bias = self._fit((rows - mean) / deviation, self._numbers[: self._size])
             self._rule = LinearRule(weights / deviation, bias, mean, self._place)
         return self._rule
 
@@ -137,7 +137,7 @@ class JointProbe(Learner):
         return self._prepared().weights.copy()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"rows": self._rows[: self._size], "classes": self._classes[: self._size]}
+        return {"rows": self._rows[: self._size], "classes": self._numbers[: self._size]}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)

@@ -46,7 +46,7 @@ class NearestNeighbours(ExemplarLearner):
     def __init__(
         self,
         budget: int = 2000,
-        k: int = 5,
+        k: int = 10,
         weights: str = "distance",
         keep: str = "mean_distance",
         young: int = 20,

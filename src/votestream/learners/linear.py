@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from votestream.place import Array, Place
@@ -69,3 +70,25 @@ def onto_simplex(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     last = (high > excess).sum(1, keepdims=True) - 1
     shares = np.maximum(scores - np.take_along_axis(excess, last, 1), 0)
     return shares / shares.sum(1, keepdims=True)
+
+
+def solve(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A^-1 B for a symmetric positive definite A, by Cholesky.
+
+    torch's, since NumPy's wakes threads even for small matrices, and waits for them while others keep the cores busy.
+
+    >>> solve(np.array([[4.0]]), np.array([[6.0]])).tolist()
+    [[1.5]]
+    """
+    factor = torch.linalg.cholesky(torch.from_numpy(A))
+    return torch.cholesky_solve(torch.from_numpy(B), factor).numpy()
+
+
+def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:
+    """T with |d T|² = d A^-1 d^T, for a symmetric positive definite A.
+
+    >>> whitening(np.array([[4.0]])).tolist()
+    [[0.5]]
+    """
+    factor = torch.linalg.cholesky(torch.from_numpy(A))
+    return torch.linalg.solve_triangular(factor, torch.eye(len(A), dtype=factor.dtype), upper=False).numpy().T

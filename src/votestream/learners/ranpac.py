@@ -109,7 +109,8 @@ class RanPAC(Learner):
         H, part = self._features(X), self._part[: len(X)]
         if len(self._sums) == 1:
             return [(H, classes)]
-        return [(H[part == number], classes[part == number]) for number in range(len(self._sums))]
+        owners = [np.flatnonzero(part == number) for number in range(len(self._sums))]
+        return [(H[self._place.put(own)], classes[own]) for own in owners]
 
     def _features(self, X: NDArray[np.float32]) -> Array:
         return (self._place.put(X) @ self._W).clip(0)
@@ -137,8 +138,8 @@ class RanPAC(Learner):
         if len(self._pending):
             for sums, (H, own) in zip(now, self._split(self._pending.rows, self._pending.classes), strict=True):
                 sums.add(H, own)
-        known = len(self._index)
-        return [(torch.as_tensor(sums.G), torch.as_tensor(sums.Q_of(known)).T) for sums in now]
+        known, device = len(self._index), self._place.device
+        return [(torch.as_tensor(sums.G), torch.from_numpy(sums.Q_of(known)).T.to(device)) for sums in now]
 
     def _chosen_ridge(self, G: torch.Tensor, Q: torch.Tensor, *held_out: tuple[torch.Tensor, torch.Tensor]) -> float:
         """lambda with the least squared error on what was held out: tr(W^T G' W) - 2 tr(W^T Q') and a constant."""
@@ -197,7 +198,7 @@ class _Sums:
     def add(self, H: Array, classes: NDArray[np.int64]) -> None:
         if not len(classes):
             return
-        self.G += torch.as_tensor(H.T @ H) if isinstance(self.G, torch.Tensor) else H.T @ H
+        self.G += H.T @ H
         n_classes = max(classes.tolist()) + 1
         if n_classes > len(self._Q):
             self._Q = extended(self._Q, n_classes)
@@ -210,7 +211,7 @@ class _Sums:
 
     def in_float64(self) -> _Sums:
         twin = copy.copy(self)
-        twin.G = torch.as_tensor(self.G).double()
+        twin.G = self.G.astype(np.float64) if isinstance(self.G, np.ndarray) else self.G.double()
         twin._Q = self._Q.astype(np.float64)
         return twin
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
-from votestream.learners.linear import LinearRule, onto_simplex
+from votestream.learners.linear import LinearRule, onto_simplex, solve
 from votestream.memory import ClassMoments
 from votestream.validation import check_positive
 
@@ -63,7 +63,7 @@ class StreamingRidge(MomentLearner):
         G = moments.scatter + between.T @ Q
         size = float(np.trace(G)) / len(G) or 1.0  # constant features have none
         G += self.ridge * size * np.eye(len(G))
-        weights = np.linalg.solve(G, Q.T).T
+        weights = solve(G, Q.T).T
         centre = mean.astype(np.float32)
         return LinearRule(weights, shares + weights @ (centre - mean), centre, self._place)
 

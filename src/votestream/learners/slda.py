@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
-from votestream.learners.linear import LinearRule, softmax
+from votestream.learners.linear import LinearRule, softmax, solve
 from votestream.memory import ClassMoments
 from votestream.validation import check_choice, check_positive
 
@@ -71,7 +71,7 @@ class StreamingLDA(MomentLearner):
         shrunk = (1 - self.shrinkage) * sigma + self.shrinkage * variance * np.eye(len(sigma))
         centre = moments.overall_mean().astype(np.float32)
         means = moments.means - centre
-        weights = np.linalg.solve(shrunk, means.T).T
+        weights = solve(shrunk, means.T).T
         bias = -0.5 * (weights * means).sum(1)
         if self.prior:
             bias += np.log(counts / counts.sum())

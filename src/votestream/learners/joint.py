@@ -86,43 +86,39 @@ class JointProbe(Learner):
             rows = self._rows[: self._size]
             mean = rows.mean(0, dtype=np.float64).astype(np.float32)
             deviation = rows.std(0, dtype=np.float64).astype(np.float32)
-            deviation[deviation == 0] = 1
-            weights, bias = self._fit((rows - mean) / deviation, self._numbers[: self._size])
-            self._rule = LinearRule(weights / deviation, bias, mean, self._place)
+            deviation[deviation <= 1e-6 * np.abs(mean)] = 1  # a feature that never changes, but for rounding
+            device, n_classes, batches = self._place.device, len(self._index), []
+            for part, numbers in zip(
+                slices(rows, n_classes), slices(self._numbers[: self._size], n_classes), strict=True
+            ):
+                standard = np.pad((part - mean) / deviation, ((0, 0), (0, 1)), constant_values=1)
+                batches.append((torch.from_numpy(standard).to(device), torch.from_numpy(numbers).to(device)))
+            W = self._fit(batches)
+            self._rule = LinearRule(W[:, :-1] / deviation, W[:, -1], mean, self._place)
         return self._rule
 
-    def _fit(
-        self, X: NDArray[np.float32], classes: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        device, n_classes, n = self._place.device, len(self._index), len(X)
-        W = torch.zeros(n_classes, X.shape[1] + 1, device=device)  # the intercept is the last column
-        batches = [
-            (
-                torch.from_numpy(np.pad(rows, ((0, 0), (0, 1)), constant_values=1)).to(device),
-                torch.from_numpy(own).to(device),
-            )
-            for rows, own in zip(slices(X, n_classes), slices(classes, n_classes), strict=True)
-        ]
+    def _fit(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> NDArray[np.float32]:
+        """Weights on standardised features that end in a 1: the last column is the intercept."""
+        W = torch.zeros(len(self._index), self.n_features_in_ + 1, device=self._place.device)
         decay = torch.full_like(W, self.weight_decay)
         decay[:, -1] = 0
-        optimiser = torch.optim.LBFGS(
-            [W], max_iter=self.max_iter, tolerance_grad=1e-5, tolerance_change=1e-9, line_search_fn="strong_wolfe"
-        )
 
         def loss_and_gradient() -> float:
             loss, W.grad = float((decay * W * W).sum()) / 2, decay * W
-            for rows, own in batches:
+            for rows, numbers in batches:
                 log_p = (rows @ W.T).log_softmax(1)
-                loss -= float(log_p.gather(1, own[:, None]).sum(dtype=torch.float64)) / n
-                error = log_p.exp_()
-                error[torch.arange(len(own), device=device), own] -= 1
-                W.grad += error.T @ rows / n
+                own = log_p.gather(1, numbers[:, None])
+                loss -= float(own.sum(dtype=torch.float64)) / self._size
+                error = log_p.exp().scatter_(1, numbers[:, None], own.exp() - 1)  # softmax less one-hot
+                W.grad += error.T @ rows / self._size
             return loss
 
+        optimiser = torch.optim.LBFGS(
+            [W], max_iter=self.max_iter, tolerance_grad=1e-5, tolerance_change=1e-9, line_search_fn="strong_wolfe"
+        )
         with torch.no_grad():
             optimiser.step(loss_and_gradient)
-        fitted = W.cpu().numpy()
-        return fitted[:, :-1], fitted[:, -1]
+        return W.cpu().numpy()
 
     def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         return self._prepared().decide(X)

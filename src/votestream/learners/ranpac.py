@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,14 @@ from numpy.typing import NDArray
 
 from votestream.learners.base import Learner, register
 from votestream.learners.linear import onto_simplex, slices
-from votestream.memory import Pending
-from votestream.memory.statistics import extended
+from votestream.memory import GramSums, Pending
+from votestream.memory.gram import System, ridge_solution
 from votestream.persistence import joined, part_of
 from votestream.place import Array, Place
 from votestream.validation import check_choice, check_positive
 
 RIDGES = [10.0**power for power in range(-8, 9)]
 BLOCK = 500
-HELD_OUT = BLOCK // 5
 ROUNDING = 1e-7  # of float32: a lambda this small beside G is none
 PAPER = {"projection": 10_000}
 
@@ -93,9 +91,9 @@ class RanPAC(Learner):
         generator = torch.Generator().manual_seed(seed)
         self._W = self._place.put(torch.randn(width, M, generator=generator).numpy())
         self._part = np.zeros(BLOCK, np.int64)  # of each place in a block: 1 is held out
-        self._part[torch.randperm(BLOCK, generator=generator)[:HELD_OUT].numpy()] = n_parts - 1
+        self._part[torch.randperm(BLOCK, generator=generator)[: BLOCK // 5].numpy()] = n_parts - 1
         self._pending = Pending(width, BLOCK)
-        self._sums = [_Sums(M, self._place) for _ in range(n_parts)]
+        self._sums = [GramSums(M, self._place) for _ in range(n_parts)]
         self._weights: Array | None = None
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
@@ -120,37 +118,26 @@ class RanPAC(Learner):
     def _prepared(self) -> Array:
         """The weights of every class, (M, C), solved for once after learning."""
         if self._weights is None:
-            (G, Q), *held_out = self._systems()
-            ridge = self._chosen_ridge(G, Q, *held_out)
+            waiting = self._split(self._pending.rows, self._pending.classes)
+            now = [sums.with_more(*more) for sums, more in zip(self._sums, waiting, strict=True)]
+            (G, Q), *held_out = [sums.system(len(self._index)) for sums in now]
+            ridge = self._choose(G, Q, held_out) if self.ridge == "held-out" else float(self.ridge)
             for more_G, more_Q in held_out:
                 G += more_G
                 Q += more_Q
-            weights = _solve(G, Q, ridge)
-            while weights is None:  # too small to make the system definite
-                ridge *= 10
-                weights = _solve(G, Q, ridge)
+            while (weights := ridge_solution(G, Q, ridge)) is None:
+                ridge *= 10  # it was too small to make the system definite
             self._ridge, self._weights = ridge, self._place.put(weights.float().cpu().numpy())
         return self._weights
 
-    def _systems(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """G and Q of each part, waiting rows too, in float64."""
-        now = [sums.in_float64() for sums in self._sums]
-        if len(self._pending):
-            for sums, (H, own) in zip(now, self._split(self._pending.rows, self._pending.classes), strict=True):
-                sums.add(H, own)
-        known, device = len(self._index), self._place.device
-        return [(torch.as_tensor(sums.G), torch.from_numpy(sums.Q_of(known)).T.to(device)) for sums in now]
-
-    def _chosen_ridge(self, G: torch.Tensor, Q: torch.Tensor, *held_out: tuple[torch.Tensor, torch.Tensor]) -> float:
+    def _choose(self, G: torch.Tensor, Q: torch.Tensor, held_out: list[System]) -> float:
         """lambda with the least squared error on what was held out: tr(W^T G' W) - 2 tr(W^T Q') and a constant."""
-        if self.ridge != "held-out":
-            return float(self.ridge)
         if not held_out:
             raise ValueError("ridge='held-out' must be set before learning begins: nothing was held out")
-        size, errors = float(G.diagonal().mean()), {}
+        (held_G, held_Q), size, errors = held_out[0], float(G.diagonal().mean()), {}
         for ridge in RIDGES:
-            if ridge > ROUNDING * size and (W := _solve(G, Q, ridge)) is not None:
-                errors[ridge] = float((W * (held_out[0][0] @ W - 2 * held_out[0][1])).sum())
+            if ridge > ROUNDING * size and (W := ridge_solution(G, Q, ridge)) is not None:
+                errors[ridge] = float((W * (held_G @ W - 2 * held_Q)).sum())
         # Before anything was held out all are alike: the largest then, since little is known.
         return min(reversed(errors), key=errors.__getitem__) if errors else size
 
@@ -185,47 +172,3 @@ class RanPAC(Learner):
         self._pending.restore(part_of(arrays, "pending"))
         for number, sums in enumerate(self._sums):
             sums.restore(part_of(arrays, f"part{number}"))
-
-
-class _Sums:
-    """G = sum h h^T, on the device, and Q^T = sum y h^T, on the host."""
-
-    def __init__(self, M: int, place: Place) -> None:
-        self._place = place
-        self.G = place.put(np.zeros((M, M), np.float32))
-        self._Q = np.zeros((0, M), np.float32)
-
-    def add(self, H: Array, classes: NDArray[np.int64]) -> None:
-        if not len(classes):
-            return
-        self.G += H.T @ H
-        n_classes = max(classes.tolist()) + 1
-        if n_classes > len(self._Q):
-            self._Q = extended(self._Q, n_classes)
-        hot = (np.arange(n_classes)[:, None] == classes).astype(np.float32)
-        self._Q[:n_classes] += self._place.get(self._place.put(hot) @ H)
-
-    def Q_of(self, n_classes: int) -> NDArray[Any]:
-        """Q^T with a row for each class."""
-        return extended(self._Q, n_classes)
-
-    def in_float64(self) -> _Sums:
-        twin = copy.copy(self)
-        twin.G = self.G.astype(np.float64) if isinstance(self.G, np.ndarray) else self.G.double()
-        twin._Q = self._Q.astype(np.float64)
-        return twin
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {"G": self._place.get(self.G), "Q": self._Q}
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self.G = self._place.put(state["G"])
-        self._Q = state["Q"]
-
-
-def _solve(G: torch.Tensor, Q: torch.Tensor, ridge: float) -> torch.Tensor | None:
-    """(G + ridge I)^-1 Q; None if that is not positive definite to the last digit."""
-    system = G.clone()
-    system.diagonal().add_(ridge)
-    factor, problem = torch.linalg.cholesky_ex(system)
-    return None if problem else torch.cholesky_solve(Q, factor)

@@ -1,6 +1,7 @@
 """What is remembered: exemplars, with the rules that keep and pick them, and statistics of the classes."""
 
 from votestream.memory.feature_memory import FeatureMemory
+from votestream.memory.gram import GramSums
 from votestream.memory.keep import KEEP_RULES, Balanced, FirstIn, KeepRule, MeanDistance, Reservoir
 from votestream.memory.moments import ClassMoments
 from votestream.memory.pending import Pending
@@ -16,6 +17,7 @@ __all__ = [
     "ExemplarStore",
     "FeatureMemory",
     "FirstIn",
+    "GramSums",
     "KeepRule",
     "MeanDistance",
     "Pending",

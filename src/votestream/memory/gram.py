@@ -1,0 +1,70 @@
+"""The sums that ridge regression on one-hot targets needs, streamed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from votestream.memory.statistics import extended
+from votestream.place import Array, Place
+
+System = tuple[torch.Tensor, torch.Tensor]
+
+
+class GramSums:
+    """G = sum h h^T, on the device, and Q = sum h y^T, on the host, of rows h and their one-hot classes y.
+
+    In float32, as G is all that such a learner's memory goes to.
+
+    >>> sums = GramSums(1, Place("cpu"))
+    >>> sums.add(np.array([[2.0], [3.0]], np.float32), np.array([0, 1]))
+    >>> G, Q = sums.system(n_classes=2)
+    >>> G.tolist(), Q.tolist(), ridge_solution(G, Q, ridge=3.0).tolist()
+    ([[13.0]], [[2.0, 3.0]], [[0.125, 0.1875]])
+    """
+
+    def __init__(self, width: int, place: Place) -> None:
+        self._place = place
+        self._G = place.put(np.zeros((width, width), np.float32))
+        self._Q = np.zeros((0, width), np.float32)  # transposed: a row a class
+
+    def add(self, H: Array, classes: NDArray[np.int64]) -> None:
+        """Take in rows, which are on the device."""
+        if not len(classes):
+            return
+        self._G += H.T @ H
+        n_classes = max(classes.tolist()) + 1
+        if n_classes > len(self._Q):
+            self._Q = extended(self._Q, n_classes)
+        hot = (np.arange(n_classes)[:, None] == classes).astype(np.float32)
+        self._Q[:n_classes] += self._place.get(self._place.put(hot) @ H)
+
+    def with_more(self, H: Array, classes: NDArray[np.int64]) -> GramSums:
+        """What the sums would be with these rows; in float64, ready to be solved."""
+        twin = copy.copy(self)
+        twin._G = self._G.astype(np.float64) if isinstance(self._G, np.ndarray) else self._G.double()
+        twin._Q = self._Q.astype(np.float64)
+        twin.add(H, classes)
+        return twin
+
+    def system(self, n_classes: int) -> System:
+        """G (M, M) and Q (M, C) as tensors; G may be the very memory of these sums."""
+        return torch.as_tensor(self._G), torch.from_numpy(extended(self._Q, n_classes)).T.to(self._place.device)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"G": self._place.get(self._G), "Q": self._Q}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._G, self._Q = self._place.put(state["G"]), state["Q"]
+
+
+def ridge_solution(G: torch.Tensor, Q: torch.Tensor, ridge: float) -> torch.Tensor | None:
+    """(G + ridge I)^-1 Q; None where that is not positive definite to the last digit."""
+    system = G.clone()
+    system.diagonal().add_(ridge)
+    factor, problem = torch.linalg.cholesky_ex(system)
+    return None if problem else torch.cholesky_solve(Q, factor)

@@ -50,8 +50,8 @@ def pixels(name, **options):
     return vs.from_module(flat, input_size=2, mean=(0.5,) * 3, std=(0.12,) * 3, name=name, **options)
 
 
-# Settings that suit streams as short as ours: a system solved in no time, steps that get somewhere in 180 samples.
-FOR_TESTS = {"ranpac": {"projection": 100}, "er_features": {"lr": 0.3}}
+# Settings that suit streams as short as ours: systems solved in no time, steps that get somewhere in 180 samples.
+FOR_TESTS = {"ranpac": {"projection": 100}, "er_features": {"lr": 0.3}, "joint": {"max_iter": 15}}
 
 
 def make_on_features(name):

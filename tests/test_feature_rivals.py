@@ -411,7 +411,7 @@ def test_joint_finds_the_optimum_of_logistic_regression(data, queries):
         log_p = scores - np.log(np.exp(scores).sum(1, keepdims=True))
         return -log_p[np.arange(N), y].mean() + 1e-3 / 2 * (W**2).sum()
 
-    model = learned("joint", X, y, weight_decay=1e-3)
+    model = learned("joint", X, y, weight_decay=1e-3, max_iter=300)
     P = model.predict_proba(queries)
     assert np.allclose(P, batch.predict_proba((queries - mean) / deviation), atol=2e-3)
     W = model.weights_ * deviation

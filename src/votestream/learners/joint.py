@@ -92,7 +92,7 @@ class JointProbe(Learner):
                 slices(rows, n_classes), slices(self._numbers[: self._size], n_classes), strict=True
             ):
                 standard = np.pad((part - mean) / deviation, ((0, 0), (0, 1)), constant_values=1)
-                batches.append((torch.from_numpy(standard).to(device), torch.from_numpy(numbers).to(device)))
+                batches.append((torch.tensor(standard, device=device), torch.tensor(numbers, device=device)))
             W = self._fit(batches)
             self._rule = LinearRule(W[:, :-1] / deviation, W[:, -1], mean, self._place)
         return self._rule

@@ -58,7 +58,8 @@ class Settings:
     batch: int = 2048
     lr: float = 4e-3
     decay: float = 0.02
-    feature: float = 2.0  # loss weights: the teachers' features through a linear map,
+    clip: float = 1.0  # longest gradient
+    feature: float = 4.0  # loss weights: the teachers' features through a linear map,
     logits: float = 0.5  # their 1000 ImageNet classes,
     labels: float = 0.5  # the labels,
     relation: float = 0.3  # and who is near whom within a batch
@@ -257,9 +258,13 @@ def train(bank: Bank, s: Settings, deadline: float = math.inf, compiled: bool = 
         loss = losses(fast_net, heads, x, target, *answers, s)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        nn.utils.clip_grad_norm_(both, s.clip)
         optimizer.step()
         running += loss.detach()
         step += 1
+        if step == 1 and CUDA:  # it compiled: a clock that counted this would skip the warm-up
+            torch.cuda.synchronize()
+            started = time.time()
         if step % 500 == 0:
             spent, mean_loss = time.time() - started, running.item() / 500
             print(f"step {step}, {progress:.1%}, {spent:.0f} s, loss {mean_loss:.4f}")

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from votestream.place import Array, library_of
 
 EPS_N = 1e-8  # regularises the normalisation of the candidates
 EPS_R = 1e-8  # regularises the prior
+
+
+def task_table(task_of_class: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each task's classes, (N, m), short rows filled up with the task's first class."""
+    members = [np.flatnonzero(task_of_class == task) for task in range(task_of_class.max() + 1)]
+    table = np.empty((len(members), max(map(len, members))), np.int64)
+    for row, classes in zip(table, members, strict=True):
+        row[: len(classes)] = classes
+        row[len(classes) :] = classes[0]
+    return table
 
 
 def candidates(logits: Array, table: Array) -> tuple[Array, Array]:

@@ -101,7 +101,9 @@ class Learner(ClassifierMixin, BaseEstimator):
     name = ""
     bounded = True  # with all classes met, what is kept grows no more; False for a learner that keeps the data
     n_features_in_: int
+    _index: dict[str | int, int]
     _broken = False
+    _working: tuple[str, ...] = ()  # attributes that can be made again from the others
     # Constructor arguments that every learner has.
     seed: int
     device: str
@@ -122,14 +124,15 @@ class Learner(ClassifierMixin, BaseEstimator):
         rows = self._check_X(X, self.n_features_in_ if fitted else None)
         labels = as_labels(y, len(rows))
         told = None if task is None else as_task(task)
+        index: dict[str | int, int] = self._index if fitted else {}
         if not fitted:
             self._check_params()
+        self._foresee(len(index), len(index) + len(set(labels).difference(index)), rows.shape[1])
+        if not fitted:
             self._begin(rows[: self.batch_size])
-            self._index: dict[str | int, int] = {}
+            self._index = index
             self._tasks = TaskLedger(self.young)
             self.n_features_in_ = rows.shape[1]
-        index = self._index
-        self._foresee(len(index), len(index) + len(set(labels).difference(index)))
         try:
             if told is not None:
                 self._tasks.tell(told)
@@ -182,9 +185,13 @@ class Learner(ClassifierMixin, BaseEstimator):
         self._check_fitted()
         return list(self._tasks.names)
 
-    def memory_bytes(self) -> int:
-        """Everything kept between calls, in bytes: arrays and random state, caches too."""
-        return _held_bytes(vars(self), set())
+    def memory_bytes(self, working: bool = False) -> int:
+        """What is kept of the stream, in bytes: arrays and random state.
+
+        Asking a model makes working copies, which the next samples throw away; `working` counts them too.
+        """
+        kept = {name: value for name, value in vars(self).items() if working or name not in self._working}
+        return _held_bytes(kept, set())
 
     # ---- saving ---------------------------------------------------------------------------------
 
@@ -252,8 +259,8 @@ class Learner(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted()
 
-    def _foresee(self, known: int, soon: int) -> None:
-        """The place for warnings about the number of classes: nothing has been learned of the call yet."""
+    def _foresee(self, known: int, soon: int, width: int) -> None:
+        """The place to warn or complain about the number of classes: nothing has been learned of the call yet."""
 
     def _check_fitted(self) -> None:
         if self._broken:

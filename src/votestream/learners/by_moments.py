@@ -24,6 +24,8 @@ class MomentLearner(Learner):
     scatter: str | None = None
     block = 256  # rows merged at once
 
+    _working = ("_rule",)
+
     def _check_params(self) -> None:
         super()._check_params()
         for name in ("batch_size", "young"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from votestream import voting
 from votestream.learners.base import Learner, register
 from votestream.learners.head import GrowingHead
+from votestream.learners.vote import Vote
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 from votestream.persistence import joined, part_of
 from votestream.place import Array, Place, library_of
@@ -29,19 +29,6 @@ class Exemplars(NamedTuple):
     features: NDArray[np.float32]  # (n, D)
     labels: NDArray[Any]  # (n,)
     tasks: NDArray[np.int64]  # (n,)
-
-
-@dataclass(frozen=True)
-class Vote:
-    """How each decision fell: n rows, N tasks. `winner` is what the model answers."""
-
-    candidates: NDArray[Any]  # (n, N) the label that each task nominates
-    s_hat: NDArray[np.float32]  # (n, N) the candidates' normalised logits
-    prior: NDArray[np.float32]  # (n, N) w: which task the row looks like, by its nearest exemplar
-    gamma: NDArray[np.float32]  # (n,) how confident the prior is
-    score: NDArray[np.float32]  # (n, N) s_hat + exp(gamma - 1) w
-    winner: NDArray[Any]  # (n,) label
-    winner_task: NDArray[np.int64]  # (n,)
 
 
 @register("candidates_voting")
@@ -91,6 +78,8 @@ class CandidatesVoting(Learner):
     >>> model.classes_.tolist(), model.task_of_class_.tolist()
     (['dog', 'cat', 'elm', 'oak'], [0, 0, 1, 1])
     """
+
+    _working = ("_ready", "_earlier")
 
     def __init__(
         self,
@@ -161,7 +150,7 @@ class CandidatesVoting(Learner):
         if self.scale not in (None, "auto"):
             check_positive("scale (None, 'auto' or a number)", self.scale)
 
-    def _foresee(self, known: int, soon: int) -> None:
+    def _foresee(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
@@ -306,7 +295,7 @@ class CandidatesVoting(Learner):
         """What every query needs, made once after learning."""
         if self._ready is None:
             task_of_class = self.task_of_class_
-            table = _task_table(task_of_class)
+            table = voting.task_table(task_of_class)
             by_task = self._neighbours(task_of_class[self._memory.store.labels], len(table))
             norms = self._head.norms().clip(voting.EPS_N)
             beta = self._setting("beta")
@@ -373,13 +362,3 @@ class _Ready(NamedTuple):
     norms: Array
     by_task: voting.Neighbours
     beta: float
-
-
-def _task_table(task_of_class: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each task's classes, (N, m), short rows filled up with the task's first class."""
-    members = [np.flatnonzero(task_of_class == task) for task in range(task_of_class.max() + 1)]
-    table = np.empty((len(members), max(map(len, members))), np.int64)
-    for row, classes in zip(table, members, strict=True):
-        row[: len(classes)] = classes
-        row[len(classes) :] = classes[0]
-    return table

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.images import Pictures, as_sequence
 from votestream.learners.base import _REGISTRY, Learner, register
-from votestream.learners.candidates_voting import CandidatesVoting, Exemplars, Vote
+from votestream.learners.candidates_voting import CandidatesVoting, Exemplars
+from votestream.learners.vote import Vote
 from votestream.persistence import ModelFileError
 from votestream.validation import as_labels, as_task
 
@@ -127,9 +128,9 @@ class ImageClassifier(Learner):
     def exemplars_(self) -> Exemplars:
         return self.learner_.exemplars_
 
-    def memory_bytes(self) -> int:
+    def memory_bytes(self, working: bool = False) -> int:
         """What the learner keeps; the backbone, the same for every model, is not counted."""
-        return self.learner_.memory_bytes()
+        return self.learner_.memory_bytes(working)
 
     # ---- saving ---------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ class JointProbe(Learner):
 
     bounded = False
 
+    _working = ("_rule",)
+
     def __init__(
         self,
         weight_decay: float = 1e-3,

@@ -43,6 +43,8 @@ class NearestNeighbours(ExemplarLearner):
     ['b', 'b']
     """
 
+    _working = ("_ready",)
+
     def __init__(
         self,
         budget: int = 2000,
@@ -70,7 +72,7 @@ class NearestNeighbours(ExemplarLearner):
         check_choice("weights", self.weights, ("distance", "majority"))
         check_choice("keep", self.keep, tuple(KEEP_RULES))
 
-    def _foresee(self, known: int, soon: int) -> None:
+    def _foresee(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",

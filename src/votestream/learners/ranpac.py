@@ -53,6 +53,8 @@ class RanPAC(Learner):
     True
     """
 
+    _working = ("_weights",)
+
     def __init__(
         self,
         projection: int = 2000,

@@ -36,6 +36,10 @@ class Pending:
     def __len__(self) -> int:
         return self._size
 
+    @staticmethod
+    def bytes_a_row(width: int) -> int:
+        return 4 * width + 8
+
     def add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> Iterator[Block]:
         """Take in the rows and hand on the blocks that are now full, in stream order."""
         start, n, block = 0, len(X), len(self._rows)

@@ -1,0 +1,289 @@
+"""GaussianVoting: the paper's vote, with class densities where it asks the nearest exemplar."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from votestream import voting
+from votestream.learners.base import Learner, register
+from votestream.learners.linear import slices, softmax, whitening
+from votestream.learners.vote import Vote
+from votestream.memory import ClassGaussians, Pending
+from votestream.persistence import joined, part_of
+from votestream.place import Array, Place, library_of
+from votestream.validation import check_positive
+
+BLOCK = 256  # rows folded in at once
+
+
+@register("gaussian_voting")
+class GaussianVoting(Learner):
+    """Every class is a Gaussian, every task nominates its likeliest class, the likeliest candidate wins.
+
+    The covariance of class c with n samples is W + a(n) S_c: W the covariance within the classes, shared by
+    all of them; S_c what the class's own covariance has in its strongest directions; a(n) = strength
+    n / (n + few), so that a class of few samples relies on W. Means known from n samples only widen it by
+    1 + 1/n. Features behind a ReLU are taken as square roots, which makes their spread depend less on their size.
+
+    Kept: a count, a mean (4 D bytes) and the directions (2 D + 4 bytes each) of every class, W (about 2.3 D²
+    bytes), and the newest rows, up to `block` of them, that wait to be folded in together. No image, no exemplar.
+
+    Parameters
+    ----------
+    budget_bytes : most that may be kept; the number of directions falls as classes come. None: no limit.
+    rank : directions kept of each class, at most.
+    strength : how much the class's own directions count once it has many samples.
+    few : samples at which they count half as much.
+    power : features are taken to this power, with their sign; "auto" is 0.5, or 1 if the first row has
+        negative elements.
+    temperature : log densities are divided by it for `predict_proba` and `vote`; decisions do not depend on it.
+    block : rows folded in at once; None is 256, or what a tenth of the budget holds. 1 lets no row wait, so
+        that no single sample's feature is ever kept, and learns slowly.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+
+    >>> import numpy as np, votestream as vs
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["long", "round"], 500)
+    >>> X = rng.normal(size=(1000, 2)) * np.where(y[:, None] == "long", [3.0, 0.5], [1.0, 1.0])  # the same mean
+    >>> model = vs.GaussianVoting().partial_fit(X, y)
+    >>> model.predict([[4.0, 0.0], [0.5, 1.8]])
+    array(['long', 'round'], dtype='<U5')
+    """
+
+    _working = ("_ready",)
+
+    def __init__(
+        self,
+        budget_bytes: int | None = None,
+        rank: int = 16,
+        strength: float = 0.3,
+        few: float = 100.0,
+        power: float | str = "auto",
+        temperature: float = 2.0,
+        block: int | None = None,
+        young: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.budget_bytes = budget_bytes
+        self.rank = rank
+        self.strength = strength
+        self.few = few
+        self.power = power
+        self.temperature = temperature
+        self.block = block
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in ("batch_size", "young", "rank"):
+            check_positive(name, getattr(self, name), int)
+        for name in ("budget_bytes", "block"):
+            if getattr(self, name) is not None:
+                check_positive(f"{name} (a whole number, or None)", getattr(self, name), int)
+        for name in ("strength", "few", "temperature"):
+            check_positive(name, getattr(self, name))
+        if self.power != "auto":
+            check_positive("power (a number, or 'auto')", self.power)
+
+    def _foresee(self, known: int, soon: int, width: int) -> None:
+        needed = self._bytes_without_directions(width, soon)
+        if self.budget_bytes is not None and needed > self.budget_bytes:
+            raise ValueError(
+                f"budget_bytes={self.budget_bytes} is too small: {soon} classes of {width} features take {needed} "
+                "bytes for their means and the covariance they share, before any direction"
+            )
+
+    def _block_rows(self, width: int) -> int:
+        if self.block is not None:
+            return self.block
+        if self.budget_bytes is None:
+            return BLOCK
+        return min(BLOCK, max(1, self.budget_bytes // 10 // Pending.bytes_a_row(width)))
+
+    def _bytes_without_directions(self, width: int, n_classes: int) -> int:
+        waiting = self._block_rows(width) * Pending.bytes_a_row(width)
+        return waiting + ClassGaussians.bytes_for(width, n_classes)[0]
+
+    def _rank_for(self, n_classes: int) -> int:
+        """As many directions as the budget has room for."""
+        if self.budget_bytes is None:
+            return self.rank
+        width = self.n_features_in_
+        left = self.budget_bytes - self._bytes_without_directions(width, n_classes)
+        return max(0, min(self.rank, left // ClassGaussians.bytes_for(width, n_classes)[1]))
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        self._allocate(X.shape[1])
+        power = (1.0 if (X[0] < 0).any() else 0.5) if self.power == "auto" else self.power
+        self._power = np.float32(power)
+
+    def _allocate(self, width: int) -> None:
+        self._place = Place(self.device)
+        self._pending = Pending(width, self._block_rows(width))
+        self._gaussians = ClassGaussians(width)
+        self._ready: _Ready | None = None
+
+    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+        self._ready = None
+        for rows, numbers in self._pending.add(X, classes):
+            self._fold(self._gaussians, rows, numbers)
+
+    def _fold(self, gaussians: ClassGaussians, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        n_classes = max(len(gaussians.counts), int(classes.max()) + 1)
+        gaussians.add(self._transformed(X), classes, self._rank_for(n_classes))
+
+    def _transformed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self._power == 1:
+            return X
+        size = np.abs(X)
+        return np.copysign(np.sqrt(size) if self._power == 0.5 else size**self._power, X)
+
+    def _settled(self) -> ClassGaussians:
+        """Of everything learned, waiting rows too."""
+        if not len(self._pending):
+            return self._gaussians
+        gaussians = self._gaussians.copy()
+        self._fold(gaussians, self._pending.rows, self._pending.classes)
+        return gaussians
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def vote(self, X: ArrayLike) -> Vote:
+        """How each decision falls: each task's likeliest class, and how likely the task is.
+
+        `s_hat` is the candidate's probability within its task, `prior` the task's, `score` their product.
+        """
+        P = self._probabilities(self._query(X))
+        table = voting.task_table(self.task_of_class_)
+        score, candidates = voting.candidates(P, table)
+        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
+        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
+        winner, named = score.argmax(1), self.classes_[candidates]
+        gamma = voting.confidence(prior)[:, 0]
+        parts = (part.astype(np.float32) for part in (s_hat, prior, gamma, score))
+        return Vote(named, *parts, named[np.arange(len(winner)), winner], winner)
+
+    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self._place.get(part.argmax(1)) for part in self._log_densities(X)])
+
+    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        log = np.concatenate([self._place.get(part) for part in self._log_densities(X)]).astype(np.float64)
+        return softmax(log / self.temperature)
+
+    def _log_densities(self, X: NDArray[np.float32]) -> list[Array]:
+        """(n, C), a slice of rows at a time, up to a constant."""
+        ready = self._prepared()
+        return [
+            ready.log_densities(self._place.put(self._transformed(rows)))
+            for rows in slices(X, 8 * ready.table.shape[1])
+        ]
+
+    def _prepared(self) -> _Ready:
+        if self._ready is None:
+            self._ready = self._prepare(self._settled())
+        return self._ready
+
+    def _prepare(self, gaussians: ClassGaussians) -> _Ready:
+        """In coordinates where W is the identity, the covariance of class c is d I + F^T F, with d = 1 + 1/n.
+
+        By Woodbury's identity |x - m|² / d - |H (x - m)|² is the Mahalanobis distance, for H = L^-1 F / d
+        and L L^T = I + F F^T / d; the logarithm of the determinant is D log d + 2 sum log diag L.
+        """
+        counts, width = gaussians.counts.astype(np.float64), gaussians.width
+        n_classes, rank = len(counts), max(len(lengths) for lengths in gaussians.lengths)
+        unwhitened = np.zeros((n_classes, rank, width), np.float32)
+        own = np.sqrt(self.strength / (counts + self.few))  # a(n) / n, squared away
+        for label, table in enumerate(unwhitened):
+            factor = gaussians.factor(label)
+            table[: len(factor)] = factor * np.float32(own[label])
+        whiten = whitening(self._shared(gaussians)).astype(np.float32)
+        d = 1 + 1 / counts
+        F = (unwhitened.reshape(-1, width) @ whiten).reshape(n_classes, rank, width)
+        F /= np.sqrt(d)[:, None, None].astype(np.float32)
+        L = np.linalg.cholesky(np.eye(rank) + (F @ F.transpose(0, 2, 1)).astype(np.float64))
+        H = np.linalg.solve(L, F) / np.sqrt(d)[:, None, None]
+        centre = counts @ gaussians.means / counts.sum()  # float32 is exact enough around it, wherever features lie
+        means = (gaussians.means - centre).astype(np.float32) @ whiten
+        across = np.einsum("crd,cd->rc", H, means)
+        log_det = width * np.log(d) + 2 * np.log(np.einsum("crr->cr", L)).sum(1)
+        # One product answers: the means first, then the H of every class, direction by direction.
+        table = np.concatenate((means / d[:, None], H.transpose(1, 0, 2).reshape(-1, width)))
+        bias = np.square(means, dtype=np.float64).sum(1) / d + log_det
+        parts = (centre, whiten, table.T, 1 / d, bias, across)
+        return _Ready(*(self._place.put(np.ascontiguousarray(part, np.float32)) for part in parts))
+
+    def _shared(self, gaussians: ClassGaussians) -> NDArray[np.float64]:
+        """W, shrunk towards its diagonal the more, the fewer samples there are for its D² numbers."""
+        width = gaussians.width
+        freedom = max(1, int(gaussians.counts.sum()) - len(gaussians.counts))
+        W = gaussians.scatter.matrix() / freedom
+        shrink = width / (width + freedom)
+        diagonal = W.diagonal().copy()
+        floor = 1e-4 * diagonal.mean() if diagonal.any() else 1.0  # classes of one sample have no spread
+        W *= 1 - shrink
+        W[np.diag_indices(width)] = np.maximum(diagonal, floor) * (1 + 1e-4)
+        return W
+
+    # ---- what was learned -----------------------------------------------------------------------
+
+    @property
+    def class_means_(self) -> NDArray[np.float32]:
+        """The mean of each class's transformed features, (C, D), as `classes_`."""
+        self._check_fitted()
+        return self._settled().means.copy()
+
+    @property
+    def class_counts_(self) -> NDArray[np.int64]:
+        self._check_fitted()
+        return self._settled().counts.copy()
+
+    @property
+    def ranks_(self) -> NDArray[np.int64]:
+        """How many directions of each class are kept, (C,)."""
+        self._check_fitted()
+        return np.array([len(lengths) for lengths in self._settled().lengths])
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "power": np.array(self._power),
+            **joined({"pending": self._pending.state(), "gaussians": self._gaussians.state()}),
+        }
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._allocate(self.n_features_in_)
+        self._power = np.float32(arrays["power"])
+        self._pending.restore(part_of(arrays, "pending"))
+        self._gaussians.restore(part_of(arrays, "gaussians"))
+
+
+class _Ready(NamedTuple):
+    """What inference computes once from what was learned. C classes, r directions."""
+
+    centre: Array  # (D,)
+    whiten: Array  # (D, D)
+    table: Array  # (D, C + r C)
+    narrow: Array  # (C,) 1 / d
+    bias: Array  # (C,)
+    across: Array  # (r, C) H m
+
+    def log_densities(self, X: Array) -> Array:
+        n, n_classes = len(X), len(self.bias)
+        Z = (X - self.centre) @ self.whiten
+        product = Z @ self.table
+        along = product[:, n_classes:].reshape(n, len(self.across), n_classes) - self.across
+        along *= along
+        xp = library_of(X)
+        distance = xp.sum(Z * Z, axis=1, keepdims=True) * self.narrow - 2 * product[:, :n_classes]
+        return (xp.sum(along, axis=1) - distance - self.bias) * 0.5

@@ -1,0 +1,22 @@
+"""What the voting learners tell about a decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Vote:
+    """How each decision fell: n rows, N tasks. `winner` is what the model answers."""
+
+    candidates: NDArray[Any]  # (n, N) the label that each task nominates
+    s_hat: NDArray[np.float32]  # (n, N) the candidates' normalised logits
+    prior: NDArray[np.float32]  # (n, N) w: which task the row looks like, by its nearest exemplar
+    gamma: NDArray[np.float32]  # (n,) how confident the prior is
+    score: NDArray[np.float32]  # (n, N) s_hat + exp(gamma - 1) w
+    winner: NDArray[Any]  # (n,) label
+    winner_task: NDArray[np.int64]  # (n,)

@@ -1,0 +1,136 @@
+"""A Gaussian for every class, streamed: mean, a few strongest directions, and one covariance they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.memory.scatter import SharedScatter
+
+
+class ClassGaussians:
+    """Count, mean and a low-rank scatter of each class, and the scatter within the classes of all together.
+
+    Block by block: a class's rows, less their mean, and the step that its mean takes (Chan, Golub and LeVeque,
+    1979) join its directions, and the strongest `rank` of the resulting ellipsoid stay. What falls away
+    is positive semidefinite, and `dropped` adds up its trace: a class's scatter lies between that of
+    its directions and that plus `dropped` in any one direction. Up to `rank` + 1 samples nothing falls away.
+    Directions are unit vectors in float16 with their length beside them; the rest is float32.
+
+    >>> X = np.array([[1.0, 0.0], [3.0, 0.0], [2.0, 3.0]], np.float32)
+    >>> gaussians = ClassGaussians(width=2)
+    >>> gaussians.add(X, np.array([0, 0, 1]), rank=1)
+    >>> gaussians.counts.tolist(), gaussians.means.tolist()
+    ([2, 1], [[2.0, 0.0], [2.0, 3.0]])
+    >>> F = gaussians.factor(0)
+    >>> (F.T @ F).round(3).tolist()
+    [[2.0, 0.0], [0.0, 0.0]]
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.counts = np.zeros(0, np.int64)
+        self.dropped = np.zeros(0)
+        self.means = np.zeros((0, width), np.float32)
+        self.directions: list[NDArray[np.float16]] = []  # class by class, (k, D), the strongest first
+        self.lengths: list[NDArray[np.float32]] = []
+        self.scatter = SharedScatter(width)
+
+    @staticmethod
+    def bytes_for(width: int, n_classes: int) -> tuple[int, int]:
+        """What so many classes take without directions, and what one more direction of each takes."""
+        return SharedScatter.bytes_for(width) + n_classes * (16 + 4 * width), n_classes * (4 + 2 * width)
+
+    def add(self, X: NDArray[np.float32], classes: NDArray[np.int64], rank: int) -> None:
+        """Take in a block of rows; from now on no class has more than `rank` directions."""
+        order = classes.argsort(kind="stable")
+        classes = classes[order]
+        starts = np.flatnonzero(np.diff(classes, prepend=-1))
+        present, sizes = classes[starts], np.diff(starts, append=len(classes))
+        self._reserve(int(present[-1]) + 1, rank)
+
+        n = len(X)
+        stack = np.empty((n + len(present), self.width), np.float32)  # rows less their mean, then the means' steps
+        rows, steps = stack[:n], stack[n:]
+        X.take(order, axis=0, out=rows)
+        means = np.add.reduceat(rows, starts, axis=0) / sizes[:, None].astype(np.float32)
+        rows -= means.repeat(sizes, axis=0)
+        before = self.counts[present]
+        total = before + sizes
+        np.subtract(means, self.means[present], out=steps)
+        self.counts[present] = total
+        self.means[present] += steps * (sizes / total)[:, None].astype(np.float32)
+        steps *= np.sqrt(before * sizes / total)[:, None].astype(np.float32)
+        self.scatter.add(stack)
+        parts = zip(present.tolist(), starts.tolist(), (starts + sizes).tolist(), steps, strict=True)
+        for label, start, end, step in parts:
+            self._widen(label, rows[start:end], step[None], rank)
+
+    def _reserve(self, n_classes: int, rank: int) -> None:
+        new = n_classes - len(self.counts)
+        if new > 0:
+            self.counts = np.concatenate((self.counts, np.zeros(new, np.int64)))
+            self.dropped = np.concatenate((self.dropped, np.zeros(new)))
+            self.means = np.concatenate((self.means, np.zeros((new, self.width), np.float32)))
+            self.directions += [np.zeros((0, self.width), np.float16)] * new
+            self.lengths += [np.zeros(0, np.float32)] * new
+        for label, lengths in enumerate(self.lengths):
+            if len(lengths) > rank:
+                self.dropped[label] += float(np.square(lengths[rank:], dtype=np.float64).sum())
+                self.lengths[label] = lengths[:rank].copy()
+                self.directions[label] = self.directions[label][:rank].copy()
+
+    def _widen(self, label: int, rows: NDArray[np.float32], step: NDArray[np.float32], rank: int) -> None:
+        old = self.factor(label)
+        factor, dropped = strongest(np.concatenate((old, rows, step)), rank)
+        lengths = np.sqrt(np.einsum("ij,ij->i", factor, factor))
+        self.lengths[label] = lengths
+        self.directions[label] = (factor / np.maximum(lengths, 1e-30)[:, None]).astype(np.float16)
+        self.dropped[label] += dropped
+
+    def factor(self, label: int) -> NDArray[np.float32]:
+        """F (k, D): F^T F is the scatter of the class in its strongest directions."""
+        return self.directions[label] * self.lengths[label][:, None]
+
+    def copy(self) -> ClassGaussians:
+        twin = ClassGaussians(self.width)
+        twin.counts, twin.dropped, twin.means = self.counts.copy(), self.dropped.copy(), self.means.copy()
+        twin.directions, twin.lengths = list(self.directions), list(self.lengths)  # replaced, never written to
+        twin.scatter = self.scatter.copy()
+        return twin
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        ranks = np.array([len(lengths) for lengths in self.lengths], np.int64)
+        return {
+            "counts": self.counts,
+            "dropped": self.dropped,
+            "means": self.means,
+            "ranks": ranks,
+            "lengths": np.concatenate((np.zeros(0, np.float32), *self.lengths)),
+            "directions": np.concatenate((np.zeros((0, self.width), np.float16), *self.directions)),
+            **{f"scatter{name}": strip for name, strip in self.scatter.state().items()},
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.counts, self.dropped, self.means = (state[name].copy() for name in ("counts", "dropped", "means"))
+        ends = state["ranks"].cumsum().tolist()
+        spans = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        self.lengths = [state["lengths"][span].copy() for span in spans]
+        self.directions = [state["directions"][span].copy() for span in spans]
+        self.scatter.restore({name[7:]: strip for name, strip in state.items() if name.startswith("scatter")})
+
+
+def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], float]:
+    """F with at most `rank` orthogonal rows, F^T F next to rows^T rows, and the trace of what is lost.
+
+    >>> F, lost = strongest(np.array([[2.0, 0.0], [0.0, 1.0], [2.0, 0.0]], np.float32), rank=1)
+    >>> (F.T @ F).round(3).tolist(), round(lost, 3)
+    ([[8.0, 0.0], [0.0, 0.0]], 1.0)
+    """
+    gram = rows @ rows.T
+    values, vectors = np.linalg.eigh(gram)
+    rank = min(rank, int(np.count_nonzero(values > 1e-7 * values[-1])))
+    top = vectors[:, ::-1][:, :rank]
+    return top.T @ rows, max(0.0, float(values[: len(values) - rank].sum()))

@@ -1,0 +1,62 @@
+"""One covariance for all classes, kept as the lower half of its matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+STRIPS = 8  # more keep less above the diagonal, and make the products smaller
+
+
+class SharedScatter:
+    """The sum of x x^T over rows, in float32: strips of the matrix's rows, each up to the diagonal and no farther.
+
+    >>> scatter = SharedScatter(width=2)
+    >>> scatter.add(np.array([[1.0, 2.0], [0.0, 1.0]], np.float32))
+    >>> scatter.matrix().tolist()
+    [[1.0, 2.0], [2.0, 5.0]]
+    """
+
+    def __init__(self, width: int) -> None:
+        self._ends = _ends(width)
+        self._starts = [0, *self._ends[:-1]]
+        bounds = zip(self._starts, self._ends, strict=True)
+        self.strips = [np.zeros((end - start, end), np.float32) for start, end in bounds]
+
+    @staticmethod
+    def bytes_for(width: int) -> int:
+        ends = _ends(width)
+        return 4 * sum((end - start) * end for start, end in zip([0, *ends[:-1]], ends, strict=True))
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        for strip, start, end in zip(self.strips, self._starts, self._ends, strict=True):
+            strip += rows[:, start:end].T @ rows[:, :end]
+
+    def matrix(self) -> NDArray[np.float64]:
+        """(D, D), both halves."""
+        width = self._ends[-1]
+        whole = np.zeros((width, width))
+        for strip, start, end in zip(self.strips, self._starts, self._ends, strict=True):
+            whole[start:end, :end] = strip
+        lower = np.tril(whole)
+        return lower + np.tril(whole, -1).T
+
+    def copy(self) -> SharedScatter:
+        twin = SharedScatter(self._ends[-1])
+        twin.strips = [strip.copy() for strip in self.strips]
+        return twin
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {str(number): strip for number, strip in enumerate(self.strips)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        for number, strip in enumerate(self.strips):
+            strip[:] = state[str(number)]
+
+
+def _ends(width: int) -> list[int]:
+    """Where the strips end."""
+    n = min(STRIPS, width)
+    return [width * (i + 1) // n for i in range(n)]

@@ -134,6 +134,19 @@ class JointProbe(Learner):
         self._check_fitted()
         return self._prepared().weights.copy()
 
+    @property
+    def class_counts_(self) -> NDArray[np.int64]:
+        """The samples kept of each class, (C,), as `classes_`."""
+        self._check_fitted()
+        return np.bincount(self._numbers[: self._size])
+
+    @property
+    def class_means_(self) -> NDArray[np.float64]:
+        """The mean of each class, (C, D), as `classes_`."""
+        counts, sums = self.class_counts_, np.zeros((len(self._index), self.n_features_in_))
+        np.add.at(sums, self._numbers[: self._size], self._rows[: self._size])
+        return sums / counts[:, None]
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"rows": self._rows[: self._size], "classes": self._numbers[: self._size]}
 

@@ -16,7 +16,8 @@ from votestream.persistence import joined, part_of
 from votestream.place import Array, Place, library_of
 from votestream.validation import check_positive
 
-BLOCK = 256  # rows folded in at once
+RANK = 16  # directions of a class
+BLOCK = 512  # rows folded in at once
 
 
 @register("gaussian_voting")
@@ -34,13 +35,14 @@ class GaussianVoting(Learner):
     Parameters
     ----------
     budget_bytes : most that may be kept; the number of directions falls as classes come. None: no limit.
-    rank : directions kept of each class, at most.
+    rank : directions kept of each class, at most; None is 16, or up to 32 where the budget has room.
     strength : how much the class's own directions count once it has many samples.
     few : samples at which they count half as much.
     power : features are taken to this power, with their sign; "auto" is 0.5, or 1 if the first row has
         negative elements.
-    temperature : log densities are divided by it for `predict_proba` and `vote`; decisions do not depend on it.
-    block : rows folded in at once; None is 256, or what a tenth of the budget holds. 1 lets no row wait, so
+    temperature : log densities are divided by it for `predict_proba` and `vote`, as Gaussians in many dimensions
+        are surer than they should be; None is sqrt(D) / 4. Decisions do not depend on it.
+    block : rows folded in at once; None is 512, or what a sixth of the budget holds. 1 lets no row wait, so
         that no single sample's feature is ever kept, and learns slowly.
     young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
@@ -60,11 +62,11 @@ class GaussianVoting(Learner):
     def __init__(
         self,
         budget_bytes: int | None = None,
-        rank: int = 16,
+        rank: int | None = None,
         strength: float = 0.3,
         few: float = 100.0,
         power: float | str = "auto",
-        temperature: float = 2.0,
+        temperature: float | None = None,
         block: int | None = None,
         young: int = 20,
         batch_size: int = 10,
@@ -85,19 +87,23 @@ class GaussianVoting(Learner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("batch_size", "young", "rank"):
+        for name in ("batch_size", "young"):
             check_positive(name, getattr(self, name), int)
-        for name in ("budget_bytes", "block"):
+        for name in ("budget_bytes", "rank", "block"):
             if getattr(self, name) is not None:
-                check_positive(f"{name} (a whole number, or None)", getattr(self, name), int)
-        for name in ("strength", "few", "temperature"):
+                check_positive(name, getattr(self, name), int)
+        for name in ("strength", "few"):
             check_positive(name, getattr(self, name))
+        if self.temperature is not None:
+            check_positive("temperature", self.temperature)
         if self.power != "auto":
             check_positive("power (a number, or 'auto')", self.power)
 
     def _foresee(self, known: int, soon: int, width: int) -> None:
+        if self.budget_bytes is None or soon == known:
+            return
         needed = self._bytes_without_directions(width, soon)
-        if self.budget_bytes is not None and needed > self.budget_bytes:
+        if needed > self.budget_bytes:
             raise ValueError(
                 f"budget_bytes={self.budget_bytes} is too small: {soon} classes of {width} features take {needed} "
                 "bytes for their means and the covariance they share, before any direction"
@@ -108,7 +114,7 @@ class GaussianVoting(Learner):
             return self.block
         if self.budget_bytes is None:
             return BLOCK
-        return min(BLOCK, max(1, self.budget_bytes // 10 // Pending.bytes_a_row(width)))
+        return min(BLOCK, max(1, self.budget_bytes // 6 // Pending.bytes_a_row(width)))
 
     def _bytes_without_directions(self, width: int, n_classes: int) -> int:
         waiting = self._block_rows(width) * Pending.bytes_a_row(width)
@@ -117,10 +123,10 @@ class GaussianVoting(Learner):
     def _rank_for(self, n_classes: int) -> int:
         """As many directions as the budget has room for."""
         if self.budget_bytes is None:
-            return self.rank
-        width = self.n_features_in_
+            return self.rank or RANK
+        width = self._pending.rows.shape[1]
         left = self.budget_bytes - self._bytes_without_directions(width, n_classes)
-        return max(0, min(self.rank, left // ClassGaussians.bytes_for(width, n_classes)[1]))
+        return max(0, min(self.rank or 2 * RANK, left // ClassGaussians.bytes_for(width, n_classes)[1]))
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -172,15 +178,15 @@ class GaussianVoting(Learner):
         s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
         winner, named = score.argmax(1), self.classes_[candidates]
         gamma = voting.confidence(prior)[:, 0]
-        parts = (part.astype(np.float32) for part in (s_hat, prior, gamma, score))
-        return Vote(named, *parts, named[np.arange(len(winner)), winner], winner)
+        s_hat, prior, gamma, score = (part.astype(np.float32) for part in (s_hat, prior, gamma, score))
+        return Vote(named, s_hat, prior, gamma, score, named[np.arange(len(winner)), winner], winner)
 
     def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         return np.concatenate([self._place.get(part.argmax(1)) for part in self._log_densities(X)])
 
     def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         log = np.concatenate([self._place.get(part) for part in self._log_densities(X)]).astype(np.float64)
-        return softmax(log / self.temperature)
+        return softmax(log / (self.temperature or self.n_features_in_**0.5 / 4))
 
     def _log_densities(self, X: NDArray[np.float32]) -> list[Array]:
         """(n, C), a slice of rows at a time, up to a constant."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from votestream.memory.scatter import SharedScatter
+
+SPARE = 4
 
 
 class ClassGaussians:
@@ -125,12 +128,25 @@ class ClassGaussians:
 def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], float]:
     """F with at most `rank` orthogonal rows, F^T F next to rows^T rows, and the trace of what is lost.
 
+    Many rows are first brought down to a few more than `rank` by subspace iteration (Halko, Martinsson and
+    Tropp, 2011) from the first ones, which had better be the strongest: several times as fast as all eigenvectors.
+
     >>> F, lost = strongest(np.array([[2.0, 0.0], [0.0, 1.0], [2.0, 0.0]], np.float32), rank=1)
     >>> (F.T @ F).round(3).tolist(), round(lost, 3)
     ([[8.0, 0.0], [0.0, 0.0]], 1.0)
     """
-    gram = rows @ rows.T
-    values, vectors = np.linalg.eigh(gram)
+    energy = float(np.einsum("ij,ij->", rows, rows))
+    if len(rows) > 2 * rank + SPARE:
+        start = np.concatenate((rows[:rank], _spare(rows.shape[1])))
+        basis = rows @ (rows.T @ (rows @ start.T))
+        rows = np.linalg.qr(basis)[0].T @ rows
+    values, vectors = np.linalg.eigh(rows @ rows.T)
     rank = min(rank, int(np.count_nonzero(values > 1e-7 * values[-1])))
-    top = vectors[:, ::-1][:, :rank]
-    return top.T @ rows, max(0.0, float(values[: len(values) - rank].sum()))
+    top = vectors[:, ::-1][:, :rank].T @ rows
+    return top, max(0.0, energy - float(values[len(values) - rank :].sum()))
+
+
+@cache
+def _spare(width: int) -> NDArray[np.float32]:
+    """Directions that subspace iteration carries beyond those wanted: any, and always the same."""
+    return np.random.default_rng(0).standard_normal((SPARE, width), dtype=np.float32)

@@ -24,10 +24,10 @@ BLOCK = 512  # rows folded in at once
 class GaussianVoting(Learner):
     """Every class is a Gaussian, every task nominates its likeliest class, the likeliest candidate wins.
 
-    The covariance of class c with n samples is W + a(n) S_c: W the covariance within the classes, shared by
-    all of them; S_c what the class's own covariance has in its strongest directions; a(n) = strength
-    n / (n + few), so that a class of few samples relies on W. Means known from n samples only widen it by
-    1 + 1/n. Features behind a ReLU are taken as square roots, which makes their spread depend less on their size.
+    All classes share the covariance W within them. In its own strongest directions class c varies more: of the
+    variance beyond W's, a(n) = strength n / (n + few) is believed after n samples, so that a class of few
+    samples relies on W; and 1/n of W is added, as its mean is not known better. Features behind a
+    ReLU are taken as square roots, which makes their spread depend less on their size.
 
     Kept: a count, a mean (4 D bytes) and the directions (2 D + 4 bytes each) of every class, W (about 2.3 D²
     bytes), and the newest rows, up to `block` of them, that wait to be folded in together. No image, no exemplar.
@@ -63,8 +63,8 @@ class GaussianVoting(Learner):
         self,
         budget_bytes: int | None = None,
         rank: int | None = None,
-        strength: float = 0.3,
-        few: float = 100.0,
+        strength: float = 0.5,
+        few: float = 150.0,
         power: float | str = "auto",
         temperature: float | None = None,
         block: int | None = None,
@@ -202,32 +202,34 @@ class GaussianVoting(Learner):
         return self._ready
 
     def _prepare(self, gaussians: ClassGaussians) -> _Ready:
-        """In coordinates where W is the identity, the covariance of class c is d I + F^T F, with d = 1 + 1/n.
+        """In coordinates where W is the identity, class c varies by d = 1 + 1/n in every direction, and by
+        d + a(n) (s - 1) in those where its own variance s is more than 1.
 
-        By Woodbury's identity |x - m|² / d - |H (x - m)|² is the Mahalanobis distance, for H = L^-1 F / d
-        and L L^T = I + F F^T / d; the logarithm of the determinant is D log d + 2 sum log diag L.
+        Its Mahalanobis distance is |x - m|² / d - |H (x - m)|², the rows of H being those directions, each
+        times the root of 1/d - 1/(d + a(n) (s - 1)).
         """
         counts, width = gaussians.counts.astype(np.float64), gaussians.width
         n_classes, rank = len(counts), max(len(lengths) for lengths in gaussians.lengths)
-        unwhitened = np.zeros((n_classes, rank, width), np.float32)
-        own = np.sqrt(self.strength / (counts + self.few))  # a(n) / n, squared away
-        for label, table in enumerate(unwhitened):
+        F = np.zeros((n_classes, rank, width), np.float32)
+        for label, table in enumerate(F):
             factor = gaussians.factor(label)
-            table[: len(factor)] = factor * np.float32(own[label])
+            table[: len(factor)] = factor
+        F /= np.sqrt(counts)[:, None, None].astype(np.float32)
         whiten = whitening(self._shared(gaussians)).astype(np.float32)
+        F = (F.reshape(-1, width) @ whiten).reshape(n_classes, rank, width)
+        own, turn = np.linalg.eigh((F @ F.transpose(0, 2, 1)).astype(np.float64))  # s of each direction
         d = 1 + 1 / counts
-        F = (unwhitened.reshape(-1, width) @ whiten).reshape(n_classes, rank, width)
-        F /= np.sqrt(d)[:, None, None].astype(np.float32)
-        L = np.linalg.cholesky(np.eye(rank) + (F @ F.transpose(0, 2, 1)).astype(np.float64))
-        H = np.linalg.solve(L, F) / np.sqrt(d)[:, None, None]
+        a = self.strength * counts / (counts + self.few)
+        along = d[:, None] + a[:, None] * np.maximum(own - 1, 0)
+        size = np.sqrt((1 / d[:, None] - 1 / along) / np.maximum(own, 1))  # unit vectors, times what H asks
+        H = (turn * size[:, None]).transpose(0, 2, 1).astype(np.float32) @ F
         centre = counts @ gaussians.means / counts.sum()  # float32 is exact enough around it, wherever features lie
         means = (gaussians.means - centre).astype(np.float32) @ whiten
-        across = np.einsum("crd,cd->rc", H, means)
-        log_det = width * np.log(d) + 2 * np.log(np.einsum("crr->cr", L)).sum(1)
+        log_det = (width - rank) * np.log(d) + np.log(along).sum(1)
+        bias = np.square(means, dtype=np.float64).sum(1) / d + log_det
         # One product answers: the means first, then the H of every class, direction by direction.
         table = np.concatenate((means / d[:, None], H.transpose(1, 0, 2).reshape(-1, width)))
-        bias = np.square(means, dtype=np.float64).sum(1) / d + log_det
-        parts = (centre, whiten, table.T, 1 / d, bias, across)
+        parts = (centre, whiten, table.T, 1 / d, bias, np.einsum("crd,cd->rc", H, means))
         return _Ready(*(self._place.put(np.ascontiguousarray(part, np.float32)) for part in parts))
 
     def _shared(self, gaussians: ClassGaussians) -> NDArray[np.float64]:

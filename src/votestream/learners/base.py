@@ -190,7 +190,8 @@ class Learner(ClassifierMixin, BaseEstimator):
 
         Asking a model makes working copies, which the next samples throw away; `working` counts them too.
         """
-        kept = {name: value for name, value in vars(self).items() if working or name not in self._working}
+        made = () if working else (*self._working, "_classes")
+        kept = {name: value for name, value in vars(self).items() if name not in made}
         return _held_bytes(kept, set())
 
     # ---- saving ---------------------------------------------------------------------------------

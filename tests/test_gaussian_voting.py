@@ -32,7 +32,7 @@ def plain_log_densities(X, y, queries, strength, few):
     within = np.concatenate([X[y == c] - X[y == c].mean(0) for c in classes]).astype(np.float64)
     freedom = len(X) - len(classes)
     W = within.T @ within / freedom
-    shrink = width / (width + freedom)
+    shrink = 4 * width / (4 * width + freedom)
     W = (1 - shrink) * W + np.diag((shrink + 1e-4) * W.diagonal())
     root = np.linalg.cholesky(W)
     columns = []

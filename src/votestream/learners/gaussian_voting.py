@@ -233,11 +233,11 @@ class GaussianVoting(Learner):
         return _Ready(*(self._place.put(np.ascontiguousarray(part, np.float32)) for part in parts))
 
     def _shared(self, gaussians: ClassGaussians) -> NDArray[np.float64]:
-        """W, shrunk towards its diagonal the more, the fewer samples there are for its D² numbers."""
+        """W, shrunk towards its diagonal by half when there are 4 D samples, and ever less."""
         width = gaussians.width
         freedom = max(1, int(gaussians.counts.sum()) - len(gaussians.counts))
         W = gaussians.scatter.matrix() / freedom
-        shrink = width / (width + freedom)
+        shrink = 4 * width / (4 * width + freedom)
         diagonal = W.diagonal().copy()
         floor = 1e-4 * diagonal.mean() if diagonal.any() else 1.0  # classes of one sample have no spread
         W *= 1 - shrink

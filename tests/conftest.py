@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import votestream as vs
+from votestream.learners.network import NetworkLearner
 
 
 class Stream:
@@ -50,6 +51,17 @@ def pixels(name, **options):
     return vs.from_module(flat, input_size=2, mean=(0.5,) * 3, std=(0.12,) * 3, name=name, **options)
 
 
+@vs.register_backbone("tiny")
+def tiny(name, **options):
+    """A network that can be trained in no time, with all that a large one has: convolution, batch norm, ReLU."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Flatten()
+        )
+    return vs.from_module(network, input_size=2, mean=(0.5,) * 3, std=(0.12,) * 3, name=name, **options)
+
+
 def make_on_features(name):
     return lambda **params: vs.create(name, device="cpu", **params)
 
@@ -58,7 +70,12 @@ def make_on_pictures(name):
     return lambda **params: vs.create(name, backbone="pixels", learner=vs.CandidatesVoting(device="cpu", **params))
 
 
-ON_PICTURES = {"image_classifier"}
+def make_on_network(name):
+    return lambda **params: vs.create(name, **{"backbone": "tiny", "device": "cpu", **params})
+
+
+TRAINED = {name for name in vs.list_learners() if isinstance(vs.create(name), NetworkLearner)}
+ON_PICTURES = {"image_classifier", *TRAINED}
 ON_FEATURES = [name for name in vs.list_learners() if name not in ON_PICTURES]
 
 
@@ -72,8 +89,10 @@ def stream(request):
 @pytest.fixture(params=vs.list_learners())
 def make(request):
     """Makes the learner under contract, with any arguments; runs once for each that is registered."""
-    create = (make_on_pictures if request.param in ON_PICTURES else make_on_features)(request.param)
-    create.on_pictures = request.param in ON_PICTURES
+    name = request.param
+    how = make_on_network if name in TRAINED else make_on_pictures if name in ON_PICTURES else make_on_features
+    create = how(name)
+    create.on_pictures = name in ON_PICTURES
     return create
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from votestream.learners import (
         CandidatesVoting,
         Exemplars,
+        ExperienceReplay,
         ImageClassifier,
         Learner,
         Vote,
@@ -56,6 +57,7 @@ __all__ = [
     "DataSet",
     "DataWarning",
     "Exemplars",
+    "ExperienceReplay",
     "ImageClassifier",
     "ImageError",
     "Learner",

@@ -1,8 +1,9 @@
 """Exemplars: the store, the rules that decide what is kept, and the rules that pick what is replayed."""
 
 from votestream.memory.feature_memory import FeatureMemory
+from votestream.memory.image_memory import ImageMemory, ImageStore
 from votestream.memory.keep import KEEP_RULES, Balanced, FirstIn, KeepRule, MeanDistance, Reservoir
-from votestream.memory.pick import uniform
+from votestream.memory.pick import distinct, uniform
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
 
@@ -13,8 +14,11 @@ __all__ = [
     "ExemplarStore",
     "FeatureMemory",
     "FirstIn",
+    "ImageMemory",
+    "ImageStore",
     "KeepRule",
     "MeanDistance",
     "Reservoir",
+    "distinct",
     "uniform",
 ]

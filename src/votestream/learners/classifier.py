@@ -1,0 +1,45 @@
+"""The network that the learners on pictures train: a backbone's, with a linear head that grows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from votestream.backbones import Backbone
+
+
+class Classifier(nn.Module):
+    """Logits of every class so far for uint8 pictures (n, size, size, 3): a backbone's network and a linear head.
+
+    Everything in it can be trained; it is a copy, and the backbone stays as it is.
+    """
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, backbone: Backbone) -> None:
+        super().__init__()
+        self.body = backbone.trainable()
+        self.weight = nn.Parameter(torch.empty(0, backbone.feature_dim))
+        self.bias = nn.Parameter(torch.empty(0))
+        how = backbone.preprocessing
+        mean, std = torch.tensor(how.mean).view(1, 3, 1, 1), torch.tensor(how.std).view(1, 3, 1, 1)
+        self.register_buffer("scale", 1 / (255 * std), persistent=False)
+        self.register_buffer("shift", mean / std, persistent=False)
+
+    def features(self, images: Tensor) -> Tensor:
+        """(n, D), what the head takes."""
+        output = self.body(images.permute(0, 3, 1, 2).float() * self.scale - self.shift)
+        return output.mean(dim=(2, 3)) if output.ndim == 4 else output
+
+    def forward(self, images: Tensor) -> Tensor:
+        return F.linear(self.features(images), self.weight, self.bias)
+
+    def grow(self, n_classes: int, generator: torch.Generator) -> None:
+        """Rows for new classes, drawn as a linear layer's: uniform in ±1/sqrt(D). Those there stay as they are."""
+        (known, width), device = self.weight.shape, self.weight.device
+        new = (2 * torch.rand(n_classes - known, width + 1, generator=generator) - 1) * width**-0.5
+        new = new.to(device)
+        self.weight = nn.Parameter(torch.cat((self.weight.detach(), new[:, :width])))
+        self.bias = nn.Parameter(torch.cat((self.bias.detach(), new[:, width])))

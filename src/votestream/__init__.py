@@ -20,9 +20,12 @@ if TYPE_CHECKING:
         register_backbone,
     )
     from votestream.learners import (
+        AGEM,
+        MIR,
         CandidatesVoting,
         Exemplars,
         ExperienceReplay,
+        GDumb,
         ImageClassifier,
         Learner,
         Vote,
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AGEM",
+    "MIR",
     "Backbone",
     "CandidatesVoting",
     "DataError",
@@ -58,6 +63,7 @@ __all__ = [
     "DataWarning",
     "Exemplars",
     "ExperienceReplay",
+    "GDumb",
     "ImageClassifier",
     "ImageError",
     "Learner",

@@ -27,6 +27,7 @@ class Classifier(nn.Module):
         mean, std = torch.tensor(how.mean).view(1, 3, 1, 1), torch.tensor(how.std).view(1, 3, 1, 1)
         self.register_buffer("scale", 1 / (255 * std), persistent=False)
         self.register_buffer("shift", mean / std, persistent=False)
+        self._trained: dict[str, Tensor] = {}
 
     def features(self, images: Tensor) -> Tensor:
         """(n, D), what the head takes."""
@@ -36,6 +37,11 @@ class Classifier(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         return F.linear(self.features(images), self.weight, self.bias)
 
+    def trained(self) -> dict[str, Tensor]:
+        """Every parameter by name; listed once, since walking through the modules takes a part of a step's time."""
+        self._trained = self._trained or dict(self.named_parameters())
+        return self._trained
+
     def grow(self, n_classes: int, generator: torch.Generator) -> None:
         """Rows for new classes, drawn as a linear layer's: uniform in ±1/sqrt(D). Those there stay as they are."""
         (known, width), device = self.weight.shape, self.weight.device
@@ -43,3 +49,4 @@ class Classifier(nn.Module):
         new = new.to(device)
         self.weight = nn.Parameter(torch.cat((self.weight.detach(), new[:, :width])))
         self.bias = nn.Parameter(torch.cat((self.bias.detach(), new[:, width])))
+        self._trained = {}

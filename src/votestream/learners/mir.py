@@ -79,7 +79,7 @@ class MIR(NetworkLearner):
         """
         network = self._network
         statistics = {name: buffer.clone() for name, buffer in network.named_buffers()}
-        names, parameters = zip(*network.named_parameters(), strict=True)
+        names, parameters = zip(*network.trained().items(), strict=True)
         loss = F.cross_entropy(functional_call(network, statistics, (images,)), labels)
         gradient = torch.autograd.grad(loss, parameters, materialize_grads=True)
         with torch.no_grad():

@@ -139,13 +139,12 @@ class NetworkLearner(Learner):
     def _gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """Of the mean cross-entropy, for every parameter, by one pass forward and one back."""
         loss = F.cross_entropy(self._network(images), labels)
-        return torch.autograd.grad(loss, list(self._network.parameters()), materialize_grads=True)
+        return torch.autograd.grad(loss, list(self._network.trained().values()), materialize_grads=True)
 
     def _descend(self, gradient: tuple[Tensor, ...]) -> None:
         """One step of SGD."""
-        parameters: list[Tensor] = list(self._network.parameters())
         with torch.no_grad():
-            torch._foreach_add_(parameters, gradient, alpha=-self.lr)
+            torch._foreach_add_(list(self._network.trained().values()), gradient, alpha=-self.lr)
 
     # ---- deciding -------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class NetworkLearner(Learner):
 
     _made: Backbone
     _made_from: str | Backbone
+    _memory: ImageMemory
     _keep = "reservoir"  # which pictures stay: a keep rule that decides from labels alone
 
     def __init__(
@@ -103,7 +104,10 @@ class NetworkLearner(Learner):
         self._random = RandomPool(self.seed)
         self._network = self._new_network()
         size = self.backbone_.input_size
-        self._memory = ImageMemory(self.budget, (size, size, 3), self._keep, self.seed, self._device)
+        self._memory = self._new_memory((size, size, 3))
+
+    def _new_memory(self, shape: tuple[int, ...]) -> Any:
+        return ImageMemory(self.budget, shape, self._keep, self.seed, self._device)
 
     def _new_network(self) -> Classifier:
         network = Classifier(self.backbone_).eval().to(self._device)

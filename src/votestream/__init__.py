@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     )
     from votestream.learners import (
         AGEM,
+        ASER,
+        GSS,
         MIR,
         CandidatesVoting,
         Exemplars,
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGEM",
+    "ASER",
+    "GSS",
     "MIR",
     "Backbone",
     "CandidatesVoting",

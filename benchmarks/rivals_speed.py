@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 import votestream as vs
+from votestream.learners.classifier import LAYOUT
 from votestream.learners.network import NetworkLearner
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,14 +106,23 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--steps", type=int, help="in a round; 10 on the CPU, 200 on a GPU unless given")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--layout", choices=["last", "first"], default="last", help="where the channels lie in memory")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "rivals_speed.csv")
     args = parser.parse_args()
+    if args.layout == "first":
+        LAYOUT.update(cpu=torch.contiguous_format, cuda=torch.contiguous_format)
     methods = ["er", *(method for method in args.methods if method != "er")]
     rows = []
     for device in args.devices:
         steps = args.steps or (10 if device == "cpu" else 200)
         machine = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
-        about = {"budget": args.budget, "steps a round": steps, "rounds": args.rounds, "machine": machine}
+        about = {
+            "channels": args.layout,
+            "budget": args.budget,
+            "steps a round": steps,
+            "rounds": args.rounds,
+            "machine": machine,
+        }
         about |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "version": vs.__version__}
         about["command"] = shlex.join(["python", *sys.argv])
         rows += [{**row, **about} for row in measure(device, methods, args.budget, steps, args.rounds)]

@@ -102,16 +102,12 @@ class NetworkLearner(Learner):
     def _allocate(self) -> None:
         self._device = as_device(self.device)
         self._random = RandomPool(self.seed)
-        self._network = self._new_network()
+        self._network = Classifier(self.backbone_, self._device).eval()
         size = self.backbone_.input_size
         self._memory = self._new_memory((size, size, 3))
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
         return ImageMemory(self.budget, shape, self._keep, self.seed, self._device)
-
-    def _new_network(self) -> Classifier:
-        network = Classifier(self.backbone_).eval().to(self._device)
-        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
         piece = STEPS * self.batch_size

@@ -123,7 +123,7 @@ class NetworkLearner(Learner):
 
     def _take_in(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         """Learn from one mini-batch, then offer it to the memory."""
-        torch.manual_seed(int(self._random.uniform(1)[0] * 2**53))  # for dropout and its like
+        _seed(int(self._random.uniform(1)[0] * 2**53), self._device)  # for dropout and its like
         n_classes = max(classes.tolist()) + 1
         if n_classes > len(self._network.weight):
             self._network.grow(n_classes, self._random.generator)
@@ -205,3 +205,10 @@ class NetworkLearner(Learner):
         self._network.load_state_dict(network)
         self._memory.restore(part_of(arrays, "memory"))
         self._random.restore(part_of(arrays, "random"))
+
+
+def _seed(seed: int, device: torch.device) -> None:
+    """`torch.manual_seed` for this device; that one calls on every kind of device, and takes 0.1 ms."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)

@@ -35,10 +35,15 @@ class Classifier(nn.Module):
         self._trained: dict[str, Tensor] = {}
         self.to(device)
 
+    def pixels(self, images: Tensor) -> Tensor:
+        """The pictures normalised (n, 3, size, size), as the backbone's network takes them; such pass unchanged."""
+        if images.is_floating_point():
+            return images
+        return images.permute(0, 3, 1, 2).to(torch.float32, memory_format=self._layout) * self.scale - self.shift
+
     def features(self, images: Tensor) -> Tensor:
-        """(n, D), what the head takes."""
-        pixels = images.permute(0, 3, 1, 2).to(torch.float32, memory_format=self._layout)
-        output = self.body(pixels * self.scale - self.shift)
+        """(n, D), what the head takes; of pictures, or of their `pixels`."""
+        output = self.body(self.pixels(images))
         return output.mean(dim=(2, 3)) if output.ndim == 4 else output
 
     def forward(self, images: Tensor) -> Tensor:

@@ -87,10 +87,10 @@ def _rows(layer: nn.Module, entered: Tensor, delta: Tensor) -> Iterator[tuple[Te
 
 
 def _by_vmap(network: Classifier, images: Tensor, labels: Tensor) -> Tensor:
-    def loss(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
-        return F.cross_entropy(functional_call(network, parameters, (image[None],)), label[None])
+    def loss(parameters: dict[str, Tensor], pixels: Tensor, label: Tensor) -> Tensor:
+        return F.cross_entropy(functional_call(network, parameters, (pixels[None],)), label[None])
 
-    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    gradients = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, images, labels)
+    parameters = {name: parameter.detach() for name, parameter in network.trained().items()}
+    gradients = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, network.pixels(images), labels)
     rows = torch.cat([gradient.flatten(1) for gradient in gradients.values()], 1)
     return rows @ rows.T

@@ -102,36 +102,30 @@ class ASER(ExperienceReplay):
         turn = turns(self._memory.store.labels, draws)
         candidates = (turn + draws).argsort()[:size]
         others = torch.where(turn < n, torch.inf, turn + draws).argsort()[:size]  # S_sub: the next of each class
-        held, there = turn[candidates] < n, turn[others] < 2 * n
-        there &= turn[others] >= n
-        (X, y), (X_sub, y_sub) = self._memory.store.take(candidates), self._memory.store.take(others)
-        f, f_sub, f_new = self._features(X, X_sub, images)
-        cooperative = knn_shapley(f, y, held, f_sub, y_sub, self.k)
-        adversarial = knn_shapley(f, y, held, f_new, labels, self.k)
-        scores = asv(cooperative, there, adversarial, self.mean).masked_fill(~held, -torch.inf)
+        held, there = turn[candidates] < n, (turn[others] >= n) & (turn[others] < 2 * n)
+        f, y = self._described(others, images, labels, candidates)
+        values = knn_shapley(f[-size:], y[-size:], held, f[:-size], y[:-size], self.k)
+        scores = asv(values[:size], there, values[size:], self.mean).masked_fill(~held, -torch.inf)
         return candidates[scores.topk(min(self.replay, size)).indices]
 
     def _update(self, images: Tensor, labels: Tensor) -> None:
         """New pictures take the slots of candidates that are worth less to the classes in memory."""
-        store = self._memory.store
+        store, new = self._memory.store, len(labels)
         draws, fresh = self._draws(2)
         n, size = self._sizes()
         turn = turns(store.labels, draws)
         others = (turn + draws).argsort()[:size]
         candidates = torch.where(turn < n, 1, fresh).argsort()[:size]  # any that are not valued upon
-        held, there = turn[candidates] >= n, turn[others] < n
         # New classes would hardly enter if only those in memory had a say: pictures of rare ones are valued upon, too.
         share = (labels[:, None] == store.labels).double().mean(1)
         rare = share < self._random.uniform(1)[0] / len(self._network.weight)
-        (X, y), (X_sub, y_sub) = store.take(candidates), store.take(others)
-        f, f_sub, f_new = self._features(X, X_sub, images)
-        f, y, held = torch.cat((f, f_new)), torch.cat((y, labels)), torch.cat((held, torch.ones_like(rare)))
-        f_sub, y_sub, there = torch.cat((f_sub, f_new)), torch.cat((y_sub, labels)), torch.cat((there, rare))
-        worth = (knn_shapley(f, y, held, f_sub, y_sub, self.k) * there[:, None]).sum(0)
+        held, there = torch.cat((torch.ones_like(rare), turn[candidates] >= n)), torch.cat((turn[others] < n, rare))
+        f, y = self._described(others, images, labels, candidates)
+        values = knn_shapley(f[size:], y[size:], held, f[:-size], y[:-size], self.k)
+        worth = (values * there[:, None]).sum(0)
         # The best of the new against the least of the stored, pair by pair: so the most worthy of all are kept.
-        pairs = min(size, len(labels))
-        least = worth[:size].masked_fill(~held[:size], torch.inf).topk(pairs, largest=False)
-        best = worth[size:].topk(pairs)
+        pairs = min(size, new)
+        best, least = worth[:new].topk(pairs), worth.masked_fill(~held, torch.inf)[new:].topk(pairs, largest=False)
         enters, slots = best.values > least.values, candidates[least.indices]
         old_images, old_labels = store.take(slots)
         kept = torch.where(enters[:, None, None, None], images[best.indices], old_images)
@@ -148,9 +142,11 @@ class ASER(ExperienceReplay):
         """Random numbers for every slot, n times (n, budget)."""
         return to_device(self._random.uniform(n * self.budget).reshape(n, -1), self._device)
 
-    def _features(self, *parts: Tensor) -> tuple[Tensor, ...]:
+    def _described(self, others: Tensor, images: Tensor, labels: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and classes of stored pictures, the new ones and stored pictures again, in one pass."""
+        (X_sub, y_sub), (X, y) = self._memory.store.take(others), self._memory.store.take(candidates)
         self._network.eval()
         with torch.no_grad():
-            features = self._network.features(torch.cat(parts))
+            features = self._network.features(torch.cat((X_sub, images, X)))
         self._network.train()
-        return features.split([len(part) for part in parts])
+        return features, torch.cat((y_sub, labels, y))

@@ -54,24 +54,23 @@ def test_values_are_shapley_values_by_definition(k):
     for seed in range(3):
         X, y, Q, labels = random_sets(seed)
         wanted = [by_definition(X, y, query, label, k) for query, label in zip(Q, labels, strict=True)]
-        values = knn_shapley(*tensors(X, y, np.ones(6, bool), Q, labels), k)
+        values = knn_shapley(*tensors(X, y, Q, labels), k)
         assert np.allclose(values, wanted)
 
 
 def test_samples_that_are_not_held_take_no_part():
     X, y, Q, labels = random_sets(0, n=12, queries=30)
     held = np.random.default_rng(1).random(12) < 0.6
-    values = knn_shapley(*tensors(X, y, held, Q, labels), 3)
-    alone = knn_shapley(*tensors(X[held], y[held], np.ones(held.sum(), bool), Q, labels), 3)
+    values = knn_shapley(*tensors(X, y, Q, labels), 3, torch.from_numpy(held))
+    alone = knn_shapley(*tensors(X[held], y[held], Q, labels), 3)
     assert not values[:, ~held].any()
     assert torch.allclose(values[:, held], alone)
 
 
 def test_all_queries_at_once_are_each_of_them_alone():
     X, y, Q, labels = random_sets(0, n=40, queries=25)
-    held = np.ones(40, bool)
-    alone = [knn_shapley(*tensors(X, y, held, Q[i : i + 1], labels[i : i + 1]), 3) for i in range(25)]
-    assert torch.allclose(knn_shapley(*tensors(X, y, held, Q, labels), 3), torch.cat(alone))
+    alone = [knn_shapley(*tensors(X, y, Q[i : i + 1], labels[i : i + 1]), 3) for i in range(25)]
+    assert torch.allclose(knn_shapley(*tensors(X, y, Q, labels), 3), torch.cat(alone))
 
 
 def test_adversarial_values_are_means_or_extremes_of_those_that_are_there():
@@ -103,13 +102,16 @@ def test_turns_draw_every_slot_of_a_class_as_often_and_as_many_of_each_class():
 
 
 def model_and_batch(**params):
-    """A model with a full memory of three tasks' classes, and the next mini-batch."""
+    """A model with a full memory, few of some classes in it, and the next mini-batch."""
     stream = PictureStream(n_tasks=4)
     model = make_on_network("aser")(budget=70, **params)
     for X, y in stream.tasks[:3]:
         model.partial_fit(X, y)
     assert model._memory.store.full
-    X, y = stream.tasks[1][0][:10].copy(), stream.tasks[1][1][:10]
+    held = model._memory.store.labels
+    for few, many, n in ((0, 1, 2), (2, 3, 5)):
+        held[(held == few).nonzero().flatten()[n:]] = many
+    X, y = stream.tasks[1][0][:10] ^ 1, stream.tasks[1][1][:10]  # a little different from those in memory
     number = {label: i for i, label in enumerate(model.classes_.tolist())}
     model._network.train()
     return model, torch.from_numpy(X), torch.tensor([number[label] for label in y.tolist()])
@@ -134,9 +136,9 @@ def test_replayed_are_the_candidates_of_the_largest_adversarial_values(mean):
     members = class_by_class(store.labels.numpy(), draws)
     candidates = np.concatenate([slots[:4] for slots in members])
     others = np.concatenate([slots[4:8] for slots in members])
-    all_held, f, y = torch.ones(len(candidates), dtype=torch.bool), features(model, store.images), store.labels
+    f, y = features(model, store.images), store.labels
     cooperative, adversarial = (
-        knn_shapley(f[candidates], y[candidates], all_held, queries, classes, model.k)
+        knn_shapley(f[candidates], y[candidates], queries, classes, model.k)
         for queries, classes in ((f[others], y[others]), (features(model, images), labels))
     )
     scores = cooperative.mean(0) - adversarial.mean(0) if mean else cooperative.amax(0) - adversarial.amin(0)
@@ -160,7 +162,7 @@ def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_pictures():
         f, f_new = features(model, old_images), features(model, images)
         X, y = torch.cat((f[rest], f_new)), torch.cat((old_labels[rest], labels))
         queries, classes = torch.cat((f[others], f_new[rare])), torch.cat((old_labels[others], labels[rare]))
-        worth = knn_shapley(X, y, torch.ones(len(y), dtype=torch.bool), queries, classes, model.k).sum(0)
+        worth = knn_shapley(X, y, queries, classes, model.k).sum(0)
 
         model._update(images, labels)
         changed = (store.images != old_images).flatten(1).any(1).nonzero().flatten().tolist()

@@ -104,7 +104,7 @@ class ASER(ExperienceReplay):
         others = torch.where(turn < n, torch.inf, turn + draws).argsort()[:size]  # S_sub: the next of each class
         held, there = turn[candidates] < n, (turn[others] >= n) & (turn[others] < 2 * n)
         f, y = self._described(others, images, labels, candidates)
-        values = knn_shapley(f[-size:], y[-size:], held, f[:-size], y[:-size], self.k)
+        values = knn_shapley(f[-size:], y[-size:], f[:-size], y[:-size], self.k, held)
         scores = asv(values[:size], there, values[size:], self.mean).masked_fill(~held, -torch.inf)
         return candidates[scores.topk(min(self.replay, size)).indices]
 
@@ -115,17 +115,19 @@ class ASER(ExperienceReplay):
         n, size = self._sizes()
         turn = turns(store.labels, draws)
         others = (turn + draws).argsort()[:size]
-        candidates = torch.where(turn < n, 1, fresh).argsort()[:size]  # any that are not valued upon
-        # New classes would hardly enter if only those in memory had a say: pictures of rare ones are valued upon, too.
+        there = turn[others] < n
+        free = fresh.scatter(0, others, torch.where(there, torch.inf, fresh[others]))
+        candidates = free.argsort()[:size]  # any but those valued upon
+        # New classes would hardly enter if only those in memory had a say: as in the authors' code, new pictures of a
+        # class whose share of the memory is below a random part of a fair one are valued upon, too.
         share = (labels[:, None] == store.labels).double().mean(1)
         rare = share < self._random.uniform(1)[0] / len(self._network.weight)
-        held, there = torch.cat((torch.ones_like(rare), turn[candidates] >= n)), torch.cat((turn[others] < n, rare))
         f, y = self._described(others, images, labels, candidates)
-        values = knn_shapley(f[size:], y[size:], held, f[:-size], y[:-size], self.k)
-        worth = (values * there[:, None]).sum(0)
+        values = knn_shapley(f[size:], y[size:], f[:-size], y[:-size], self.k)
+        worth = (values * torch.cat((there, rare))[:, None]).sum(0)
         # The best of the new against the least of the stored, pair by pair: so the most worthy of all are kept.
         pairs = min(size, new)
-        best, least = worth[:new].topk(pairs), worth.masked_fill(~held, torch.inf)[new:].topk(pairs, largest=False)
+        best, least = worth[:new].topk(pairs), worth[new:].topk(pairs, largest=False)
         enters, slots = best.values > least.values, candidates[least.indices]
         old_images, old_labels = store.take(slots)
         kept = torch.where(enters[:, None, None, None], images[best.indices], old_images)

@@ -7,19 +7,23 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def knn_shapley(X: Tensor, y: Tensor, held: Tensor, queries: Tensor, classes: Tensor, k: int) -> Tensor:
+def knn_shapley(X: Tensor, y: Tensor, queries: Tensor, classes: Tensor, k: int, held: Tensor | None = None) -> Tensor:
     """What each sample contributes to classifying each query by its k nearest samples (queries, samples).
 
-    X (n, D), y (n,): samples and their classes; those not `held` (n,) take no part and get 0. The value of a set of
-    samples to a query is the share, of k, of its k nearest in the set that have the query's class. The recursion
-    is that of Jia et al. (VLDB 2019), from the farthest sample to the nearest, here as a sum for all queries at once.
+    X (n, D), y (n,): samples and their classes; if some are not `held` (n,), these take no part and get 0. The value of
+    a set of samples to a query is the share, of k, of its k nearest in the set that have the query's class. The
+    recursion is that of Jia et al. (VLDB 2019), from the farthest sample to the nearest, as a sum for all queries at
+    once.
 
-    >>> X, y, held = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0, 1, 0]), torch.ones(3, dtype=torch.bool)
-    >>> knn_shapley(X, y, held, torch.tensor([[0.0]]), torch.tensor([0]), k=1)
+    >>> X, y = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0, 1, 0])
+    >>> knn_shapley(X, y, torch.tensor([[0.0]]), torch.tensor([0]), k=1)
     tensor([[ 0.8333, -0.1667,  0.3333]])
     """
-    order = torch.cdist(queries, X).masked_fill(~held, torch.inf).argsort(dim=1, stable=True)
-    matches = ((y[order] == classes[:, None]) & held[order]).to(X.dtype)
+    distances = torch.cdist(queries, X)
+    if held is not None:
+        distances, y = distances.masked_fill(~held, torch.inf), torch.where(held, y, -1)
+    order = distances.argsort(dim=1, stable=True)
+    matches = (y[order] == classes[:, None]).to(X.dtype)
     place = torch.arange(1, len(y) + 1, device=X.device)
     # s_i = s_(i+1) + (1[y_i = y] - 1[y_(i+1) = y]) min(k, i) / (k i); beyond the last there is nothing.
     change = (matches - F.pad(matches[:, 1:], (0, 1))) * place.clamp(max=k) / (k * place)

@@ -48,12 +48,11 @@ class GDumb(NetworkLearner):
     reports its best on the test set; it starts from the backbone's weights, where theirs starts from none.
 
     >>> import numpy as np, votestream as vs
-    >>> rng = np.random.default_rng(0)
-    >>> night, day = rng.integers(0, 60, (20, 32, 32, 3)), rng.integers(180, 256, (20, 32, 32, 3))
-    >>> model = vs.GDumb(budget=10, passes=4, device="cpu")
-    >>> model = model.partial_fit(np.concatenate([night, day]).astype(np.uint8), ["night"] * 20 + ["day"] * 20)
-    >>> model.predict(day[:1].astype(np.uint8)).tolist(), sorted(model.exemplars_.labels.tolist())[4:6]
-    (['day'], ['day', 'night'])
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.GDumb(budget=8, passes=2, device="cpu")
+    >>> model = model.partial_fit(pictures, ["cat"] * 10 + ["dog"] * 10)
+    >>> sorted(model.exemplars_.labels.tolist()), model.predict_proba(pictures).shape
+    (['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog'], (20, 2))
     """
 
     _keep = "balanced"

@@ -74,7 +74,7 @@ def make_on_pictures(name):
 
 # What the defaults, made for thousands of steps, need on a stream of 18 mini-batches; and less to train on.
 ON_TINY = {
-    "agem": {"replay": 100, "batch_size": 5},
+    "agem": {"replay": 100},
     "aser": {"budget": 60},
     "gdumb": {"budget": 100, "passes": 8},
     "gss": {"budget": 60},

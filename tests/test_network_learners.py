@@ -14,8 +14,9 @@ from torch.nn import functional as F
 import votestream as vs
 from conftest import TRAINED, PictureStream, make_on_network, one_thread, same_model
 from votestream.learners.agem import project
+from votestream.learners.augmentation import box, shifted_and_flipped
 from votestream.learners.classifier import Classifier
-from votestream.learners.gdumb import _box, _shifted_and_flipped, learning_rate
+from votestream.learners.gdumb import learning_rate
 from votestream.memory import ExemplarStore, ImageMemory, Reservoir, distinct
 from votestream.random_pool import RandomPool
 
@@ -391,7 +392,7 @@ def test_gdumbs_learning_rate_is_torchs_cosine_with_warm_restarts():
 
 def test_gdumbs_crops_are_shifts_of_the_padded_picture_mirrored_or_not():
     images = torch.randint(1, 256, (30, 16, 16, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    made = _shifted_and_flipped(images, torch.Generator().manual_seed(1))
+    made = shifted_and_flipped(images, torch.Generator().manual_seed(1))
     padded = F.pad(images, (0, 0, 2, 2, 2, 2))
     ways = []
     for picture, around in zip(made, padded, strict=True):
@@ -406,7 +407,7 @@ def test_gdumbs_crops_are_shifts_of_the_padded_picture_mirrored_or_not():
 
 def test_cutmix_boxes_lie_in_the_picture_and_vary_in_size():
     random = torch.Generator().manual_seed(0)
-    boxes = np.array([_box(32, random) for _ in range(500)])
+    boxes = np.array([box(32, random) for _ in range(500)])
     assert (boxes[:, 0] <= boxes[:, 1]).all()
     assert (boxes[:, 2] <= boxes[:, 3]).all()
     assert boxes.min() == 0

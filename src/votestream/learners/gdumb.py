@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
+from votestream.learners.augmentation import cut_and_mixed, shifted_and_flipped
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.network import NetworkLearner
@@ -48,12 +49,11 @@ class GDumb(NetworkLearner):
     reports its best on the test set; it starts from the backbone's weights, where theirs starts from none.
 
     >>> import numpy as np, votestream as vs
-    >>> rng = np.random.default_rng(0)
-    >>> night, day = rng.integers(0, 60, (20, 32, 32, 3)), rng.integers(180, 256, (20, 32, 32, 3))
-    >>> model = vs.GDumb(budget=10, passes=4, device="cpu")
-    >>> model = model.partial_fit(np.concatenate([night, day]).astype(np.uint8), ["night"] * 20 + ["day"] * 20)
-    >>> model.predict(day[:1].astype(np.uint8)).tolist(), sorted(model.exemplars_.labels.tolist())[4:6]
-    (['day'], ['day', 'night'])
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.GDumb(budget=8, passes=2, device="cpu")
+    >>> model = model.partial_fit(pictures, ["cat"] * 10 + ["dog"] * 10)
+    >>> sorted(model.exemplars_.labels.tolist()), model.predict_proba(pictures).shape
+    (['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog'], (20, 2))
     """
 
     _keep = "balanced"
@@ -120,7 +120,7 @@ class GDumb(NetworkLearner):
                 order = torch.randperm(len(labels), generator=random).numpy()
                 for rows in np.array_split(order, parts):
                     where = to_device(rows, self._device)
-                    batch = _shifted_and_flipped(images[where], random)
+                    batch = shifted_and_flipped(images[where], random)
                     loss = self._loss(network, batch, labels[where], random)
                     optimiser.zero_grad()
                     loss.backward()
@@ -133,10 +133,7 @@ class GDumb(NetworkLearner):
         """Cross-entropy; with CutMix, of both labels by the share of the picture that is theirs."""
         if float(torch.rand((), generator=random)) >= self.cutmix:
             return F.cross_entropy(network(images), labels)
-        other = to_device(torch.randperm(len(labels), generator=random).numpy(), images.device)
-        top, bottom, left, right = _box(images.shape[1], random)
-        images[:, top:bottom, left:right] = images[other, top:bottom, left:right]
-        share = (bottom - top) * (right - left) / images.shape[1] ** 2
+        images, other, share = cut_and_mixed(images, random)
         logits = network(images)
         return (1 - share) * F.cross_entropy(logits, labels) + share * F.cross_entropy(logits, labels[other])
 
@@ -158,25 +155,3 @@ def learning_rate(epoch: int, largest: float) -> float:
         return largest / 10
     length = 1 << (epoch.bit_length() - 1)
     return largest * (0.01 + 0.99 * (1 + math.cos(math.pi * (epoch - length) / length)) / 2)
-
-
-def _shifted_and_flipped(images: Tensor, random: torch.Generator) -> Tensor:
-    """A random crop of each picture, padded by an eighth (4 of 32 pixels), every other one mirrored; one gather."""
-    n, size = images.shape[:2]
-    pad = size // 8
-    draws = torch.rand(3, n, generator=random).to(images.device, non_blocking=True)
-    top, left = (draws[:2] * (2 * pad + 1)).long()
-    pixels = torch.arange(size, device=images.device)
-    columns = torch.where(draws[2, :, None] < 0.5, size - 1 - pixels, pixels) + left[:, None]
-    rows = pixels + top[:, None]
-    padded = F.pad(images, (0, 0, pad, pad, pad, pad))
-    return padded[torch.arange(n, device=images.device)[:, None, None], rows[:, :, None], columns[:, None, :]]
-
-
-def _box(size: int, random: torch.Generator) -> tuple[int, int, int, int]:
-    """CutMix's box: its area uniform in what it could be (alpha = 1), its middle anywhere, cut off at the edges."""
-    area, y, x = torch.rand(3, generator=random).tolist()
-    half = size * math.sqrt(area) / 2
-    top, bottom = (min(max(round(size * y + side), 0), size) for side in (-half, half))
-    left, right = (min(max(round(size * x + side), 0), size) for side in (-half, half))
-    return top, bottom, left, right

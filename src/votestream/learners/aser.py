@@ -101,7 +101,7 @@ class ASER(ExperienceReplay):
         n, size = self._sizes()
         turn = turns(self._memory.store.labels, draws)
         candidates = (turn + draws).argsort()[:size]
-        others = torch.where(turn < n, torch.inf, turn + draws).argsort()[:size]  # S_sub: the next of each class
+        others = (turn + draws).masked_fill(turn < n, torch.inf).argsort()[:size]  # S_sub: the next of each class
         held, there = turn[candidates] < n, (turn[others] >= n) & (turn[others] < 2 * n)
         f, y = self._described(others, images, labels, candidates)
         values = knn_shapley(f[-size:], y[-size:], f[:-size], y[:-size], self.k, held)
@@ -116,7 +116,7 @@ class ASER(ExperienceReplay):
         turn = turns(store.labels, draws)
         others = (turn + draws).argsort()[:size]
         there = turn[others] < n
-        free = fresh.scatter(0, others, torch.where(there, torch.inf, fresh[others]))
+        free = fresh.scatter(0, others, fresh[others].masked_fill(there, torch.inf))
         candidates = free.argsort()[:size]  # any but those valued upon
         # New classes would hardly enter if only those in memory had a say: as in the authors' code, new pictures of a
         # class whose share of the memory is below a random part of a fair one are valued upon, too.

@@ -21,7 +21,7 @@ def knn_shapley(X: Tensor, y: Tensor, queries: Tensor, classes: Tensor, k: int, 
     """
     distances = torch.cdist(queries, X)
     if held is not None:
-        distances, y = distances.masked_fill(~held, torch.inf), torch.where(held, y, -1)
+        distances, y = distances.masked_fill(~held, torch.inf), y.masked_fill(~held, -1)
     order = distances.argsort(dim=1, stable=True)
     matches = (y[order] == classes[:, None]).to(X.dtype)
     place = torch.arange(1, len(y) + 1, device=X.device)
@@ -41,4 +41,4 @@ def asv(cooperative: Tensor, there: Tensor, adversarial: Tensor, mean: bool) -> 
     if mean:
         return (cooperative * there[:, None]).sum(0) / there.sum().clamp(min=1) - adversarial.mean(0)
     largest = cooperative.masked_fill(~there[:, None], -torch.inf).amax(0)
-    return torch.where(there.any(), largest, 0.0) - adversarial.amin(0)
+    return largest.masked_fill(~there.any(), 0.0) - adversarial.amin(0)

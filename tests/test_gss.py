@@ -31,7 +31,7 @@ class AllKinds(nn.Module):
         super().__init__()
         self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(8)
-        self.twice = nn.Conv2d(8, 8, (3, 1), padding=(2, 0), dilation=(2, 1), groups=4)
+        self.twice = nn.Conv2d(8, 8, (3, 2), padding=(2, 1), groups=4)
         self.side = nn.Linear(8, 3)
         self.last = nn.Linear(8, 6)
 

@@ -57,12 +57,12 @@ def gradient_products(network: Classifier, images: Tensor, labels: Tensor) -> Te
 
 def _is_known(layer: nn.Module) -> bool:
     if type(layer) is nn.Conv2d:
-        return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+        return layer.padding_mode == "zeros" and not isinstance(layer.padding, str) and layer.dilation == (1, 1)
     return type(layer) is nn.Linear or (type(layer) is nn.BatchNorm2d and layer.track_running_stats)
 
 
 def _rows(layer: nn.Module, entered: Tensor, delta: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The layer's parameters and their gradients, a row for each picture (n, parameters)."""
+    """The layer's parameters and their gradients, a row for each picture (n, parameters), in an order of its own."""
     n = len(delta)
     if isinstance(layer, nn.BatchNorm2d):
         mean, variance = layer.running_mean, layer.running_var
@@ -73,15 +73,17 @@ def _rows(layer: nn.Module, entered: Tensor, delta: Tensor) -> Iterator[tuple[Te
         yield layer.bias, delta.sum((2, 3))
         return
     if isinstance(layer, nn.Conv2d):
-        where = (layer.dilation, layer.padding, layer.stride)
-        entered = F.unfold(entered, layer.kernel_size, *where)  # type: ignore[arg-type]
-        groups = n * layer.groups
-        entered, delta = entered.view(groups, -1, entered.shape[-1]), delta.reshape(groups, -1, entered.shape[-1])
+        assert not isinstance(layer.padding, str)
+        (high, wide), (down, right), (above, beside) = layer.kernel_size, layer.stride, layer.padding
+        windows = F.pad(entered, (beside, beside, above, above)).unfold(2, high, down).unfold(3, wide, right)
+        windows = windows.unflatten(1, (layer.groups, -1)).permute(0, 1, 3, 4, 5, 6, 2)  # channels last: a fast copy
+        entered = windows.reshape(n * layer.groups, windows.shape[2] * windows.shape[3], -1)
+        delta = delta.reshape(n * layer.groups, -1, entered.shape[1])
     else:
         assert isinstance(layer, nn.Linear)
-        entered, delta = (x.reshape(n, -1, x.shape[-1]).transpose(1, 2) for x in (entered, delta))
+        entered, delta = entered.reshape(n, -1, layer.in_features), delta.reshape(n, -1, layer.out_features).mT
     assert isinstance(layer.weight, Tensor)
-    yield layer.weight, torch.bmm(delta, entered.transpose(1, 2)).view(n, -1)
+    yield layer.weight, torch.bmm(delta, entered).view(n, -1)
     if layer.bias is not None:
         yield layer.bias, delta.sum(2).view(n, -1)
 

@@ -44,12 +44,10 @@ class GSS(ExperienceReplay):
     more for the memory: 20 and 20.
 
     >>> import numpy as np, votestream as vs
-    >>> rng = np.random.default_rng(0)
-    >>> night, day = rng.integers(0, 60, (20, 32, 32, 3)), rng.integers(180, 256, (20, 32, 32, 3))
-    >>> model = vs.GSS(budget=10, device="cpu")
-    >>> model = model.partial_fit(np.concatenate([night, day]).astype(np.uint8), ["night"] * 20 + ["day"] * 20)
-    >>> model.predict(day[:1].astype(np.uint8)).tolist(), set(model.exemplars_.labels.tolist()) == {"day", "night"}
-    (['day'], True)
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.GSS(budget=8, device="cpu").partial_fit(pictures, ["cat", "dog"] * 10)
+    >>> model.predict_proba(pictures).shape, model.exemplars_.features.shape
+    ((20, 2), (8, 32, 32, 3))
     """
 
     _memory: GreedyMemory  # type: ignore[assignment]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
+
 import numpy as np
 import pytest
 import torch
 
 import votestream as vs
+from votestream.learners.network import NetworkLearner
 
 
 class Stream:
@@ -54,6 +57,17 @@ def pixels(name, **options):
 FOR_TESTS = {"ranpac": {"projection": 100}, "er_features": {"lr": 0.3}, "joint": {"max_iter": 15}}
 
 
+@vs.register_backbone("tiny")
+def tiny(name, **options):
+    """A network that is trained in no time and has what a large one has: convolutions and batch norms."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.Tanh(), torch.nn.Flatten()
+        )
+    return vs.from_module(network, input_size=2, mean=(0.5,) * 3, std=(0.12,) * 3, name=name, **options)
+
+
 def make_on_features(name):
     return lambda **params: vs.create(name, **{"device": "cpu", **FOR_TESTS.get(name, {}), **params})
 
@@ -62,8 +76,32 @@ def make_on_pictures(name):
     return lambda **params: vs.create(name, backbone="pixels", learner=vs.CandidatesVoting(device="cpu", **params))
 
 
-ON_PICTURES = {"image_classifier"}
+# What the defaults, made for thousands of steps, need on a stream of 18 mini-batches; and less to train on.
+ON_TINY = {
+    "agem": {"replay": 100},
+    "aser": {"budget": 60},
+    "gdumb": {"budget": 100, "passes": 8},
+    "gss": {"budget": 60},
+}
+
+
+def make_on_network(name):
+    settings = {"backbone": "tiny", "device": "cpu", **ON_TINY.get(name, {})}
+    return lambda **params: vs.create(name, **{**settings, **params})
+
+
+TRAINED = {name for name in vs.list_learners() if isinstance(vs.create(name), NetworkLearner)}
+ON_PICTURES = {"image_classifier", *TRAINED}
 ON_FEATURES = [name for name in vs.list_learners() if name not in ON_PICTURES]
+
+
+@contextmanager
+def one_thread():
+    """On a network as small as these, two threads mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -76,9 +114,12 @@ def stream(request):
 @pytest.fixture(params=vs.list_learners())
 def make(request):
     """Makes the learner under contract, with any arguments; runs once for each that is registered."""
-    create = (make_on_pictures if request.param in ON_PICTURES else make_on_features)(request.param)
-    create.on_pictures = request.param in ON_PICTURES
-    return create
+    name = request.param
+    how = make_on_network if name in TRAINED else make_on_pictures if name in ON_PICTURES else make_on_features
+    create = how(name)
+    create.on_pictures = name in ON_PICTURES
+    with one_thread() if name in TRAINED else nullcontext():
+        yield create
 
 
 @pytest.fixture(params=ON_FEATURES)

@@ -327,7 +327,7 @@ def test_a_command_without_what_it_needs_is_wrong_usage(arguments):
 
 def test_a_model_of_a_backbone_that_changed_is_refused(taught, photos, monkeypatch):
     changed = vs.from_module(vs.create_backbone("pixels")._network, input_size=2, name="pixels", feature_scale=3.0)
-    monkeypatch.setattr("votestream.learners.image_classifier.create_backbone", lambda name, device: changed)
+    monkeypatch.setattr("votestream.learners.recall.create_backbone", lambda name, device: changed)
     for command in (["learn", photos, "--model", taught], ["predict", taught, photos]):
         result = run(*command)
         assert result.exit_code == 2

@@ -20,11 +20,17 @@ if TYPE_CHECKING:
         register_backbone,
     )
     from votestream.learners import (
+        AGEM,
+        ASER,
+        GSS,
+        MIR,
         CandidatesVoting,
         Exemplars,
+        ExperienceReplay,
         FeatureReplay,
         FeCAM,
         GaussianVoting,
+        GDumb,
         ImageClassifier,
         JointProbe,
         Learner,
@@ -59,14 +65,20 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AGEM",
+    "ASER",
+    "GSS",
+    "MIR",
     "Backbone",
     "CandidatesVoting",
     "DataError",
     "DataSet",
     "DataWarning",
     "Exemplars",
+    "ExperienceReplay",
     "FeCAM",
     "FeatureReplay",
+    "GDumb",
     "GaussianVoting",
     "ImageClassifier",
     "ImageError",

@@ -42,6 +42,7 @@ class Backbone:
         feature_scale: float = 1.0,
         device: str = "auto",
         batch_size: int | None = None,
+        trainable: nn.Module | None = None,
     ) -> None:
         if not (np.isfinite(feature_scale) and feature_scale > 0):
             raise ValueError(f"feature_scale must be a positive number, not {feature_scale}.")
@@ -54,6 +55,7 @@ class Backbone:
         self.device = as_device(device)
         self.batch_size = batch_size or default_batch_size(self.input_size, self.device)
         self._weights_digest = weights_digest
+        self._trainable = trainable
         self._network = network.to(self.device) if isinstance(network, nn.Module) else network
         self.feature_dim = int(self._run(np.zeros((1, self.input_size, self.input_size, 3), np.uint8)).shape[1])
 
@@ -78,7 +80,7 @@ class Backbone:
         return np.concatenate(parts)
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
-        with torch.inference_mode(), _exact(self.device):
+        with torch.inference_mode(), exact(self.device):
             output = self._network(self.preprocessing.normalise(batch, self.device))
             if not isinstance(output, Tensor) or output.ndim not in (2, 4):
                 kind = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -86,6 +88,15 @@ class Backbone:
             if output.ndim == 4:
                 output = output.mean(dim=(2, 3))
             return output.float().div(self.feature_scale).cpu().numpy()
+
+    def trainable(self) -> nn.Module:
+        """A copy of the network as it was before it was frozen and made fast, to be trained further.
+
+        It takes normalised pictures (n, 3, height, width); its outputs are not divided by `feature_scale`.
+        """
+        if self._trainable is None:
+            raise ValueError(f"The backbone {self.name!r} cannot be trained: it is not made from a torch module.")
+        return copy.deepcopy(self._trainable).requires_grad_(True)
 
     def calibrate(self, images: Pictures) -> Backbone:
         """Return the same backbone with `feature_scale` such that these pictures' features have spread 1.
@@ -108,7 +119,7 @@ class Backbone:
         )
 
 
-def _exact(device: torch.device) -> AbstractContextManager[None]:
+def exact(device: torch.device) -> AbstractContextManager[None]:
     """On a GPU: no TF32, which would round to ten bits, and no algorithm that differs from run to run."""
     if device.type != "cuda":
         return nullcontext()

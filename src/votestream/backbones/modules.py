@@ -50,16 +50,18 @@ def from_module(
     )
     network = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
     digest = digest_of_weights(name, network.state_dict())
-    network = fold_batch_norms(network, input_size)
-    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    fast = fold_batch_norms(network, input_size)
+    fast = copy.deepcopy(fast) if fast is network else fast
+    fast = fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return Backbone(
         name,
-        network,
+        fast,
         preprocessing,
         weights_digest=digest,
         feature_scale=feature_scale,
         device=device,
         batch_size=batch_size,
+        trainable=network,
     )
 
 

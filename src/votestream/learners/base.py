@@ -281,6 +281,8 @@ def _held_bytes(value: Any, seen: set[int]) -> int:
         address, size = storage.data_ptr(), storage.nbytes()
     elif isinstance(value, torch.Generator):
         address, size = id(value), value.get_state().numel()
+    elif isinstance(value, torch.nn.Module):
+        return _held_bytes([*value.parameters(), *value.buffers()], seen)
     elif isinstance(value, dict):
         return sum(_held_bytes(part, seen) for part in value.values())
     elif isinstance(value, (list, tuple)):

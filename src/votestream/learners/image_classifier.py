@@ -12,8 +12,8 @@ from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.images import Pictures, as_sequence
 from votestream.learners.base import _REGISTRY, Learner, register
 from votestream.learners.candidates_voting import CandidatesVoting, Exemplars
+from votestream.learners.recall import describe, recall
 from votestream.learners.vote import Vote
-from votestream.persistence import ModelFileError
 from votestream.validation import as_labels, as_task
 
 
@@ -135,9 +135,7 @@ class ImageClassifier(Learner):
     # ---- saving ---------------------------------------------------------------------------------
 
     def _header(self) -> dict[str, Any]:
-        backbone = self.backbone_
-        about = {"name": backbone.name, "digest": backbone.digest, "input_size": backbone.input_size}
-        return {"learner": self.name, "backbone": about, "inner": self.learner_._header()}
+        return {"learner": self.name, "backbone": describe(self.backbone_), "inner": self.learner_._header()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return self.learner_._arrays()
@@ -146,25 +144,9 @@ class ImageClassifier(Learner):
     def _from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
-        about, inner = header["backbone"], header["inner"]
-        given = backbone if backbone is not None else about["name"]
-        backbone = _make(given, device) if isinstance(given, str) else given
-        if backbone.digest != about["digest"]:
-            raise ModelFileError(
-                f"the model was taught through the backbone {about['name']!r} (digest {about['digest'][:12]}), "
-                f"but this is {backbone.name!r} (digest {backbone.digest[:12]}), whose features mean something else"
-            )
+        inner = header["inner"]
+        made, given = recall(header["backbone"], backbone, device)
         model = cls(given)
-        model._made, model._made_from = backbone, given
+        model._made, model._made_from = made, given
         model._fitted = _REGISTRY[inner["learner"]]._from_file(inner, arrays, device, None)
         return model
-
-
-def _make(name: str, device: str | None) -> Backbone:
-    try:
-        return create_backbone(name, device=device or "auto")
-    except ValueError as problem:
-        raise ModelFileError(
-            f"the model was taught through the backbone {name!r}, which cannot be made here ({problem}); pass "
-            "it as vs.load(path, backbone=...)"
-        ) from None

@@ -1,12 +1,14 @@
 """What is remembered: exemplars, with the rules that keep and pick them, and statistics of the classes."""
 
+from votestream.memory.device_memory import DeviceMemory, GreedyMemory
 from votestream.memory.feature_memory import FeatureMemory
 from votestream.memory.gaussians import ClassGaussians
 from votestream.memory.gram import GramSums
+from votestream.memory.image_memory import ImageMemory, ImageStore
 from votestream.memory.keep import KEEP_RULES, Balanced, FirstIn, KeepRule, MeanDistance, Reservoir
 from votestream.memory.moments import ClassMoments
 from votestream.memory.pending import Pending
-from votestream.memory.pick import uniform
+from votestream.memory.pick import distinct, turns, uniform
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
 
@@ -16,13 +18,19 @@ __all__ = [
     "ClassGaussians",
     "ClassMoments",
     "ClassStatistics",
+    "DeviceMemory",
     "ExemplarStore",
     "FeatureMemory",
     "FirstIn",
     "GramSums",
+    "GreedyMemory",
+    "ImageMemory",
+    "ImageStore",
     "KeepRule",
     "MeanDistance",
     "Pending",
     "Reservoir",
+    "distinct",
+    "turns",
     "uniform",
 ]

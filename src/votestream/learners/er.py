@@ -1,0 +1,49 @@
+"""ExperienceReplay: "On Tiny Episodic Memories in Continual Learning" (Chaudhry et al., 2019)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from votestream.learners.base import register
+from votestream.learners.network import NetworkLearner
+from votestream.memory import distinct
+
+
+@register("er")
+class ExperienceReplay(NetworkLearner):
+    """Every mini-batch is learned together with pictures drawn from a reservoir of the stream (ER).
+
+    Parameters
+    ----------
+    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    lr : learning rate of plain SGD, for the whole network.
+    replay : pictures replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
+    backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
+    batch_size : pictures learned in one step.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    seed, device : "auto" is the GPU if there is one.
+
+    X is pictures: arrays, PIL images, paths. The step is on the mean cross-entropy over new and replayed
+    pictures together, in one pass (the paper's Algorithm 1), so batch norms see both; some public versions add two
+    means from two passes, which doubles the learning rate.
+
+    >>> import numpy as np, votestream as vs
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.ExperienceReplay(budget=8, device="cpu").partial_fit(pictures, ["cat", "dog"] * 10)
+    >>> model.predict_proba(pictures).shape, model.exemplars_.features.shape
+    ((20, 2), (8, 32, 32, 3))
+    """
+
+    def _step(self, images: Tensor, labels: Tensor) -> None:
+        """Algorithm 1: B_M ~ M, theta <- SGD(B_n ∪ B_M, theta, alpha)."""
+        if self.replay and len(self._memory):
+            drawn, classes = self._memory.store.take(distinct(self._memory.slots(), self.replay, self._random))
+            images, labels = torch.cat((images, drawn)), torch.cat((labels, classes))
+        self._descend(self._gradient(images, labels))
+
+    def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
+        if self.replay:
+            super()._remember(images, labels, classes)

@@ -1,0 +1,89 @@
+"""Memories of pictures whose contents the device decides on: no step waits to hear which pictures stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from votestream.memory.image_memory import ImageStore, to_device
+from votestream.persistence import joined, part_of
+from votestream.random_pool import RandomPool
+
+
+class DeviceMemory:
+    """An `ImageStore` that fills in stream order; whoever decides what stays afterwards writes to the store.
+
+    >>> memory = DeviceMemory(budget=2, shape=(1, 1, 3), device=torch.device("cpu"))
+    >>> images = torch.arange(9, dtype=torch.uint8).view(3, 1, 1, 3)
+    >>> memory.fill(images, torch.tensor([0, 1, 2])), memory.store.labels.tolist()
+    (2, [0, 1])
+    """
+
+    def __init__(self, budget: int, shape: tuple[int, ...], device: torch.device) -> None:
+        self.store = ImageStore(budget, shape, device)
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def slots(self) -> NDArray[np.intp]:
+        return np.arange(len(self.store))
+
+    def fill(self, images: Tensor, labels: Tensor) -> int:
+        """Put pictures into free slots while there are any; how many went in."""
+        first = len(self.store)
+        fit = min(self.store.budget - first, len(labels))
+        self.store.write(np.arange(first, first + fit), images[:fit], labels[:fit])
+        return fit
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return joined({"store": self.store.state()})
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.store.restore(part_of(state, "store"))
+
+
+class GreedyMemory(DeviceMemory):
+    """GSS's greedy keep rule: pictures that resemble others in memory make room for those that resemble none.
+
+    >>> memory = GreedyMemory(budget=2, shape=(1, 1, 3), device=torch.device("cpu"))
+    >>> images, labels = torch.arange(9, dtype=torch.uint8).view(3, 1, 1, 3), torch.tensor([0, 1, 2])
+    >>> memory.observe(images, labels, torch.tensor([1.9, 0.1, 0.0]), RandomPool(seed=0))
+    >>> memory.store.labels.tolist()
+    [2, 1]
+    """
+
+    def __init__(self, budget: int, shape: tuple[int, ...], device: torch.device) -> None:
+        super().__init__(budget, shape, device)
+        self.scores = torch.zeros(budget, device=device)  # C of Algorithm 2
+
+    def observe(self, images: Tensor, labels: Tensor, scores: Tensor, random: RandomPool) -> None:
+        """Lines 8 to 18 of Algorithm 2: scores are c, the largest cosine to others in memory plus 1."""
+        first, new = len(self), self.fill(images, labels)
+        self.scores[first : first + new] = scores[:new]
+        for begin in range(new, len(labels), self.store.budget):  # at once, unless there are more than slots
+            rows = slice(begin, begin + self.store.budget)
+            self._contest(images[rows], labels[rows], scores[rows], random)
+
+    def _contest(self, images: Tensor, labels: Tensor, scores: Tensor, random: RandomPool) -> None:
+        budget, n = self.store.budget, len(labels)
+        draws = to_device(random.uniform(budget + n), self.store.device)
+        # Line 10, i ~ C_i / sum of C, for each of the n, no slot twice: clocks that go off at the rates C_i.
+        slots = (-(1 - draws[:budget]).log() / self.scores).topk(n, largest=False).indices
+        unlike = (scores >= 1).long().argsort(stable=True)  # those that may enter come first, so they draw first
+        images, labels, c = images[unlike], labels[unlike], scores[unlike]
+        (old_images, old_labels), C = self.store.take(slots), self.scores[slots]
+        enters = (c < 1) & (draws[budget:] < C / (C + c))  # lines 9 and 12
+        kept = torch.where(enters[:, None, None, None], images, old_images), torch.where(enters, labels, old_labels)
+        self.store.overwrite(slots, *kept)
+        self.scores.index_copy_(0, slots, torch.where(enters, c, C))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {**super().state(), "scores": self.scores[: len(self)].cpu().numpy()}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        super().restore(state)
+        self.scores[: len(self)] = to_device(state["scores"], self.store.device)

@@ -1,0 +1,459 @@
+"""The learners that train a network: what they share, and what makes each of them itself."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional as F
+
+import votestream as vs
+from conftest import TRAINED, PictureStream, make_on_network, one_thread, same_model
+from votestream.learners.agem import project
+from votestream.learners.augmentation import box, shifted_and_flipped
+from votestream.learners.classifier import Classifier
+from votestream.learners.gdumb import learning_rate
+from votestream.memory import ExemplarStore, ImageMemory, Reservoir, distinct
+from votestream.random_pool import RandomPool
+
+
+@pytest.fixture(autouse=True)
+def single_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture
+def pictures():
+    """Labels count up in order of first appearance, so that they are the class numbers as well."""
+    stream = PictureStream()
+    order = list(dict.fromkeys(stream.y.tolist()))
+    stream.tasks = [(X, np.argsort(order)[y]) for X, y in stream.tasks]
+    stream.y = np.argsort(order)[stream.y]
+    return stream
+
+
+def learned(name, pictures, batches=None, **params):
+    model = make_on_network(name)(**params)
+    for X, y in list(pictures.batches())[:batches]:
+        model.partial_fit(X, y)
+    return model
+
+
+def tensors(X, y):
+    return torch.from_numpy(X), torch.from_numpy(y)
+
+
+def weights(model):
+    return {name: tensor.clone() for name, tensor in model._network.state_dict().items()}
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+# ---- the network --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tiny", "reduced_resnet18"])
+def test_the_network_starts_as_the_backbone_is(name):
+    backbone = vs.create_backbone(name, device="cpu")
+    images = np.random.default_rng(0).integers(0, 256, (4, backbone.input_size, backbone.input_size, 3), np.uint8)
+    with torch.no_grad():
+        features = Classifier(backbone).eval().features(torch.from_numpy(images)).numpy()
+    assert np.allclose(features, backbone(images) * backbone.feature_scale, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_training_leaves_the_backbone_it_was_given_as_it_was(name, pictures):
+    backbone = vs.create_backbone("tiny", device="cpu")
+    digest, features, source = backbone.digest, backbone(pictures.X), backbone.trainable().state_dict()
+    model = learned(name, pictures, backbone=backbone)
+    model.predict(pictures.X)
+    assert backbone.digest == digest
+    assert np.array_equal(backbone(pictures.X), features)
+    assert equal(backbone.trainable().state_dict(), source)
+    assert model._answering().body[0].weight.ne(source["0.weight"]).all()  # every weight has learned something
+
+
+def test_a_backbone_that_cannot_be_trained_says_so(pictures):
+    plain = vs.create_backbone("tiny", device="cpu")
+    other = vs.Backbone("elsewhere", plain._network, plain.preprocessing, weights_digest="x", device="cpu")
+    with pytest.raises(ValueError, match="'elsewhere' cannot be trained"):
+        vs.ExperienceReplay(backbone=other, device="cpu").partial_fit(pictures.X, pictures.y)
+
+
+def test_the_head_grows_without_touching_the_rows_there():
+    network = Classifier(vs.create_backbone("tiny", device="cpu"))
+    random = torch.Generator().manual_seed(0)
+    network.grow(3, random)
+    before = network.weight.detach().clone(), network.bias.detach().clone()
+    network.grow(40, random)
+    assert torch.equal(network.weight[:3], before[0])
+    assert torch.equal(network.bias[:3], before[1])
+    bound = network.weight.shape[1] ** -0.5  # a linear layer's: uniform in ±1/sqrt(D)
+    for drawn in (network.weight, network.bias):
+        assert 0.9 * bound < drawn.abs().max() <= bound
+
+
+def test_a_step_of_er_is_a_plain_torch_step(pictures):
+    """Two mini-batches; the memory of ten is replayed whole with the second."""
+    X, y = pictures.tasks[0]
+    model = make_on_network("er")(lr=0.05, budget=10, replay=10)
+    model.partial_fit(X[:10], y[:10])
+    network = copy.deepcopy(model._network).train()
+    model.partial_fit(X[10:20], y[10:20])
+
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.05)
+    images, labels = tensors(np.concatenate([X[10:20], X[:10]]), np.concatenate([y[10:20], y[:10]]))
+    loss = F.cross_entropy(network(images), labels)
+    loss.backward()
+    optimiser.step()
+    for name, wanted in network.state_dict().items():
+        assert torch.allclose(model._network.state_dict()[name], wanted, atol=1e-6), name
+
+
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_calls_that_are_no_multiple_of_the_mini_batch_are_cut_as_they_would_be(name, pictures):
+    X, y = pictures.tasks[0]
+    at_once = make_on_network(name)().partial_fit(X[:25], y[:25], task=0)
+    in_parts = make_on_network(name)()
+    for rows in (slice(0, 10), slice(10, 20), slice(20, 25)):
+        in_parts.partial_fit(X[rows], y[rows], task=0)
+    assert same_model(at_once, in_parts)
+
+
+def test_fine_tuning_keeps_no_picture(pictures):
+    assert len(learned("er", pictures, replay=0).exemplars_.features) == 0
+
+
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.drop = nn.Linear(12, 16), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(torch.relu(self.linear(x.flatten(1))))
+
+
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_dropout_is_seeded_resumed_and_leaves_torchs_own_random_state_alone(name, pictures, tmp_path):
+    torch.manual_seed(5)
+    backbone = vs.from_module(Dropping(), input_size=2, name="dropping", device="cpu")
+    state = torch.get_rng_state()
+    steady = learned(name, pictures, backbone=backbone)
+    probabilities = steady.predict_proba(pictures.X)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(6)
+    learned(name, pictures, 7, backbone=backbone).save(tmp_path / "m.safetensors")
+    resumed = vs.load(tmp_path / "m.safetensors", backbone=backbone)
+    for X, y in list(pictures.batches())[7:]:
+        resumed.partial_fit(X, y)
+    assert same_model(steady, resumed)
+    assert np.array_equal(resumed.predict_proba(pictures.X), probabilities)
+
+
+# ---- pictures in, pictures kept -----------------------------------------------------------------
+
+
+def test_arrays_pil_images_and_paths_are_the_same_pictures(pictures, tmp_path):
+    X, y = pictures.X[:30], pictures.y[:30]
+    paths = [tmp_path / f"{number}.png" for number in range(len(X))]
+    for path, pixels in zip(paths, X, strict=True):
+        Image.fromarray(pixels).save(path)
+    plain = make_on_network("er")().partial_fit(X, y)
+    for other in (list(X), [Image.fromarray(x) for x in X], paths):
+        assert same_model(plain, make_on_network("er")().partial_fit(other, y))
+        assert np.array_equal(plain.predict_proba(X), plain.predict_proba(other))
+    assert plain.predict(paths[0]).shape == (1,)
+
+
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_a_broken_picture_is_named_and_leaves_the_model_as_it_was(name, pictures, tmp_path):
+    model = learned(name, pictures, 8)
+    untouched = copy.deepcopy(model)
+    for X, complaint in (([pictures.X[0], tmp_path / "gone.png"], "no file"), ([], "empty"), ([3, 4], "give paths")):
+        with pytest.raises(ValueError, match=complaint):
+            model.partial_fit(X, ["new"] * len(X))
+    for each in (model, untouched):
+        each.partial_fit(pictures.X[:10], pictures.y[:10])
+    assert same_model(model, untouched)
+
+
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_what_is_kept_are_pictures_of_the_stream_with_their_own_labels(name):
+    """Every picture's first pixel tells its number, and so its label."""
+    X = np.random.default_rng(0).integers(0, 256, (240, 2, 2, 3), np.uint8)
+    X[:, 0, 0, 0] = np.arange(240)
+    y = np.arange(240) // 60
+    model = make_on_network(name)(budget=30)
+    for i in range(0, 240, 10):
+        model.partial_fit(X[i : i + 10], y[i : i + 10])
+        kept = model.exemplars_
+        numbers = kept.features[:, 0, 0, 0]
+        assert np.array_equal(kept.features, X[numbers])
+        assert np.array_equal(kept.labels, y[numbers])
+        assert len(set(numbers.tolist())) == len(numbers) <= 30
+    model.exemplars_.features[:] = 0
+    assert model.exemplars_.features.any()  # what was handed out is a copy
+
+
+def test_pictures_on_a_device_are_kept_as_the_rule_keeps_them_on_the_host():
+    rng, rows = np.random.default_rng(0), np.arange(200)
+    images, classes = rng.integers(0, 256, (200, 2, 2, 3), np.uint8), rng.integers(0, 3, 200)
+    memory = ImageMemory(20, (2, 2, 3), "reservoir", seed=4, device=torch.device("cpu"))
+    for part in np.array_split(rows, 23):
+        memory.observe(*tensors(images[part], classes[part]), classes[part])
+    store = ExemplarStore(20, (2, 2, 3), np.uint8)
+    Reservoir(torch.Generator().manual_seed(4)).offer(store, images, classes)
+    assert np.array_equal(memory.store.images.numpy(), store.items)
+    assert np.array_equal(memory.store.labels.numpy(), store.labels)
+
+
+def test_memory_bytes_are_those_of_the_network_and_the_pictures(pictures):
+    model = learned("er", pictures, budget=50)
+    network = sum(tensor.nbytes for tensor in model._network.state_dict().values())
+    held = network + 50 * 12
+    assert held < model.memory_bytes() < held + 50 * 8 * 6 + 30_000  # and the ledger, and random numbers drawn ahead
+
+
+def test_distinct_slots_are_distinct_and_every_one_is_as_likely():
+    random, counts = RandomPool(0), np.zeros(20)
+    for _ in range(4000):
+        drawn = distinct(np.arange(20), 5, random)
+        assert len(set(drawn.tolist())) == 5
+        counts[drawn] += 1
+    assert abs(counts / 4000 - 0.25).max() < 0.03
+
+
+def test_loading_refuses_another_backbone(pictures, tmp_path):
+    learned("er", pictures, 2).save(tmp_path / "m.safetensors")
+    with pytest.raises(vs.ModelFileError, match="taught through the backbone 'tiny'"):
+        vs.load(tmp_path / "m.safetensors", backbone="reduced_resnet18")
+
+
+# ---- A-GEM --------------------------------------------------------------------------------------
+
+
+def test_the_projected_gradient_is_the_closed_form_and_never_raises_the_reference_loss():
+    rng = np.random.default_rng(0)
+    turned = 0
+    for _ in range(50):
+        g, ref = (tuple(torch.from_numpy(rng.normal(size=size)) for size in ((4, 3), (5,), ())) for _ in range(2))
+        flat = [np.concatenate([part.numpy().ravel() for part in parts]) for parts in (g, ref, project(g, ref))]
+        overlap = flat[0] @ flat[1]
+        wanted = flat[0] - overlap / (flat[1] @ flat[1]) * flat[1] if overlap < 0 else flat[0]
+        assert np.allclose(flat[2], wanted)
+        assert flat[2] @ flat[1] >= -1e-9
+        turned += overlap < 0
+    assert 10 < turned < 40
+
+
+def test_no_reference_gradient_leaves_the_gradient_as_it_is():
+    assert project((torch.ones(3),), (torch.zeros(3),))[0].tolist() == [1, 1, 1]
+
+
+def test_agem_steps_along_the_projected_gradient_against_pictures_of_earlier_tasks_only(pictures, monkeypatch):
+    (X, y), (X2, y2) = pictures.tasks[:2]
+    held, free = (make_on_network("agem")(replay=n, batch_size=10).partial_fit(X, y, task=1) for n in (15, 0))
+    assert same_model(held, free)  # in the first task there is nothing to hold on to
+    held.partial_fit(X2[:10], y2[:10], task=2)
+    gradient, asked = held._gradient, []
+
+    def spy(images, labels):
+        asked.append((labels, gradient(images, labels)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(held, "_gradient", spy)
+    turned = 0
+    for i in range(10, 60, 10):
+        before = list(map(torch.clone, held._network.parameters()))
+        held.partial_fit(X2[i : i + 10], y2[i : i + 10], task=2)
+        (new, g), (reference, g_ref) = asked[-2:]
+        assert new.tolist() == y2[i : i + 10].tolist()
+        assert len(reference) == 15
+        assert reference.max() <= 1  # classes of the first task
+        wanted = project(g, g_ref)
+        turned += not torch.equal(wanted[0], g[0])
+        for old, now, step in zip(before, held._network.parameters(), wanted, strict=True):
+            assert torch.allclose(now, old - 0.1 * step, atol=1e-6)
+    assert turned
+
+
+# ---- MIR ----------------------------------------------------------------------------------------
+
+
+def test_mir_replays_what_the_coming_step_would_hurt_most(pictures, monkeypatch):
+    """Found by brute force: a deep copy of the network takes the step, and losses are compared one by one."""
+    model = learned("mir", pictures, 12, replay=4, candidates=25)
+    X, y = tensors(*pictures.tasks[2])
+    X, y = X[:10], y[:10]
+    replayed = []
+
+    def spy(images, labels):
+        replayed.append(images)
+        return gradient(images, labels)
+
+    gradient, drawn = model._gradient, copy.deepcopy(model._random)
+    drawn.uniform(1)  # the seed of the step
+    known = copy.deepcopy(model._network)
+    known.grow(6, drawn.generator)
+    stepped = copy.deepcopy(known).train()
+    F.cross_entropy(stepped(X), y).backward()
+    with torch.no_grad():
+        for parameter in stepped.parameters():
+            parameter -= 0.1 * parameter.grad
+    for name, buffer in known.named_buffers():
+        stepped.get_buffer(name).copy_(buffer)
+    candidates, classes = model._memory.store.take(distinct(model._memory.slots(), 25, drawn))
+    rises = []
+    for image, label in zip(candidates, classes, strict=True):
+        with torch.no_grad():
+            losses = [F.cross_entropy(each.eval()(image[None]), label[None]) for each in (known, stepped)]
+        rises.append(float(losses[1] - losses[0]))
+    worst = set(np.argsort(rises)[-4:].tolist())
+
+    monkeypatch.setattr(model, "_gradient", spy)
+    model.partial_fit(X.numpy(), y.numpy())
+    assert len(replayed) == 1
+    assert {int((candidates == image).flatten(1).all(1).nonzero()[0]) for image in replayed[0][10:]} == worst
+
+
+def test_scoring_leaves_network_and_batch_norm_statistics_as_they_were(pictures):
+    model = learned("mir", pictures, 12)
+    model._network.train()
+    before, random = weights(model), torch.get_rng_state()
+    rise = model._interference(*tensors(*pictures.tasks[1]), *model._memory.store.take(np.arange(30)))
+    assert rise.abs().max() > 0
+    assert equal(weights(model), before)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(module.training for module in model._network.modules())
+    assert all(parameter.grad is None for parameter in model._network.parameters())
+
+
+def test_mir_with_no_more_candidates_than_replayed_is_er(pictures):
+    er, mir = learned("er", pictures), learned("mir", pictures, candidates=10)
+    assert same_model(er, mir)
+
+
+# ---- GDumb --------------------------------------------------------------------------------------
+
+
+def test_gdumbs_memory_is_balanced_at_every_moment(pictures):
+    model, seen = make_on_network("gdumb")(budget=25), []
+    for X, y in pictures.batches(1):
+        model.partial_fit(X, y)
+        seen += y.tolist()
+        held = np.bincount(np.searchsorted(np.unique(seen), model.exemplars_.labels))
+        came = np.bincount(np.searchsorted(np.unique(seen), seen))
+        assert held.sum() <= 25
+        assert all(n == min(came[i], n) and n >= min(came[i], held.max() - 1) for i, n in enumerate(held))
+
+
+def test_gdumb_trains_from_the_backbones_weights_every_time(pictures):
+    asked, left_alone = make_on_network("gdumb")(), make_on_network("gdumb")()
+    start = copy.deepcopy(asked.partial_fit(pictures.X[:30], pictures.y[:30])._network.state_dict())
+    left_alone.partial_fit(pictures.X[:30], pictures.y[:30])
+    first = asked._train().state_dict()
+    assert equal(asked._train().state_dict(), first)
+    assert not torch.equal(first["body.0.weight"], start["body.0.weight"])
+    asked.predict(pictures.X)
+    assert equal(asked._network.state_dict(), start)  # a copy was trained
+    for model in (asked, left_alone):
+        model.partial_fit(pictures.X[30:], pictures.y[30:])
+    assert np.array_equal(asked.predict_proba(pictures.X), left_alone.predict_proba(pictures.X))
+
+
+def test_gdumb_trains_once_for_many_questions(pictures):
+    model = learned("gdumb", pictures, 4)
+    model.predict(pictures.X)
+    trained = model._trained
+    model.predict_proba(pictures.X)
+    assert model._trained is trained
+    model.partial_fit(pictures.X[:1], pictures.y[:1])
+    assert model._trained is None
+
+
+def test_gdumbs_learning_rate_is_torchs_cosine_with_warm_restarts():
+    optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.05)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimiser, T_0=1, T_mult=2, eta_min=0.0005)
+    rates = []
+    for _ in range(63):
+        rates.append(schedule.get_last_lr()[0])
+        optimiser.step()
+        schedule.step()
+    assert np.allclose(rates, [learning_rate(epoch, 0.05) for epoch in range(1, 64)])
+    assert learning_rate(0, 0.05) == pytest.approx(0.005)
+
+
+def test_gdumbs_crops_are_shifts_of_the_padded_picture_mirrored_or_not():
+    images = torch.randint(1, 256, (30, 16, 16, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    made = shifted_and_flipped(images, torch.Generator().manual_seed(1))
+    padded = F.pad(images, (0, 0, 2, 2, 2, 2))
+    ways = []
+    for picture, around in zip(made, padded, strict=True):
+        windows = {(i, j): around[i : i + 16, j : j + 16] for i in range(5) for j in range(5)}
+        found = [(*at, False) for at, window in windows.items() if torch.equal(window, picture)]
+        found += [(*at, True) for at, window in windows.items() if torch.equal(window.flip(1), picture)]
+        assert len(found) == 1
+        ways += found
+    assert {way[0] for way in ways} == {way[1] for way in ways} == set(range(5))
+    assert 5 < sum(way[2] for way in ways) < 25
+
+
+def test_cutmix_boxes_lie_in_the_picture_and_vary_in_size():
+    random = torch.Generator().manual_seed(0)
+    boxes = np.array([box(32, random) for _ in range(500)])
+    assert (boxes[:, 0] <= boxes[:, 1]).all()
+    assert (boxes[:, 2] <= boxes[:, 3]).all()
+    assert boxes.min() == 0
+    assert boxes.max() == 32
+    area = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2]) / 32**2
+    assert area.min() < 0.02
+    assert area.max() > 0.7
+
+
+class Brightness(nn.Module):
+    """Says of black and white pictures, mixed or not, how likely they are black and white."""
+
+    def forward(self, images):
+        self.white = images.float().mean((1, 2, 3)) / 255
+        return torch.stack([1 - self.white, self.white], 1).log()
+
+
+def test_cutmix_weighs_labels_by_their_share_of_the_picture(pictures):
+    model = make_on_network("gdumb")(cutmix=1.0).partial_fit(pictures.X, pictures.y)
+    images = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None].repeat(1, 8, 8, 3)
+    network, mixed = Brightness(), 0
+    for seed in range(30):
+        loss = model._loss(network, images.clone(), torch.tensor([0, 1]), torch.Generator().manual_seed(seed))
+        white = network.white.double().numpy()
+        entropy = [-sum(p * np.log(p) for p in (share, 1 - share) if p) for share in white]
+        assert np.isclose(float(loss), np.mean(entropy), atol=1e-6) or not 0 < white[0] < 1
+        mixed += 0 < white[0] < 1
+    assert mixed > 5
+
+
+# ---- a GPU --------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_a_gpu_learns_alike_resumes_exactly_and_is_never_waited_for(name, pictures, tmp_path):
+    batches = list(pictures.batches())
+    here, steady = learned(name, pictures), learned(name, pictures, device="cuda")
+    learned(name, pictures, 7, device="cuda").save(tmp_path / "m.safetensors")
+    resumed = vs.load(tmp_path / "m.safetensors")
+    for X, y in batches[7:]:
+        resumed.partial_fit(X, y)
+    assert same_model(steady, resumed)
+    assert (here.predict(pictures.X) == steady.predict(pictures.X)).mean() > 0.9
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        steady.partial_fit(*batches[-1])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -58,8 +58,8 @@ class Settings:
     batch: int = 2048
     lr: float = 4e-3
     decay: float = 0.02
-    clip: float = 1.0  # longest gradient
-    feature: float = 4.0  # loss weights: the teachers' features through a linear map,
+    clip: float = math.inf  # longest gradient
+    feature: float = 2.0  # loss weights: the teachers' features through a linear map,
     logits: float = 0.5  # their 1000 ImageNet classes,
     labels: float = 0.5  # the labels,
     relation: float = 0.3  # and who is near whom within a batch

@@ -159,7 +159,7 @@ def test_a_seed_of_its_own_changes_only_the_function():
         (lambda: vs.repeated(plain(), -0.1), "share must lie between 0 and 1, not -0.1"),
         (lambda: vs.blurry(plain(tasks=1)), "no neighbours"),
         (lambda: vs.repeated(plain(), 1.0), "Nothing would be left of task 1"),
-        (lambda: vs.long_tail(vs.repeated(plain(), 0.9), 1000, rare="first"), "left of task 1: choose milder"),
+        (lambda: vs.long_tail(vs.repeated(plain(), 0.9), 1000, rare="first"), "left of task 2: choose milder"),
         (lambda: vs.long_tail(plain(), 0.5), "factor must be at least 1"),
         (lambda: vs.long_tail(plain(), rare="often"), "rare must be"),
         (lambda: vs.task_free(plain(), 41), "between 1 and the 40 batches"),

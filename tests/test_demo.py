@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -20,24 +22,29 @@ def shown(tmp_path_factory):
     return result.output, picture
 
 
-def test_after_each_task_it_shows_the_three_variants(shown):
+def test_after_each_task_it_shows_the_four_variants(shown):
     output, _ = shown
     for task in range(1, 6):
         assert f"After task {task} of 5" in output
-    for variant in ("Baseline", "Nearest exemplar", "CandidatesVoting"):
-        assert output.count(variant) == 5
+    for variant in ("Baseline", "Nearest exemplar", "CandidatesVoting", "GaussianVoting"):
+        assert len(re.findall(rf"{variant} +│ +\d+\.\d%", output)) == 5
 
 
-def test_the_vote_ends_above_the_baseline_and_far_above_chance(shown):
+def test_the_votes_end_above_the_baseline_and_far_above_chance(shown):
     output, _ = shown
-    last = output[output.index("After task 5") :]
-    score = {name: float(last.split(name)[1].split("%")[0].split()[-1]) for name in ("Baseline", "CandidatesVoting")}
-    assert score["CandidatesVoting"] > max(55, score["Baseline"])
+    last = dict(re.findall(r"(\w+) +│ +(\d+\.\d)%", output[output.index("After task 5") :]))
+    assert float(last["CandidatesVoting"]) > max(55, float(last["Baseline"]))
+    assert float(last["GaussianVoting"]) > float(last["CandidatesVoting"])
 
 
 def test_it_says_what_it_keeps_and_draws_the_outcome(shown):
     output, picture = shown
     assert "200 exemplar features (no image)" in output
+    size = {
+        name: int(kilobytes)
+        for name, kilobytes in re.findall(r"(CandidatesVoting|GaussianVoting):[^│]*│ +(\d+)", output)
+    }
+    assert size["GaussianVoting"] < size["CandidatesVoting"]
     with Image.open(picture) as image:
         assert min(image.size) > 300
         assert np.asarray(image.convert("L")).std() > 20

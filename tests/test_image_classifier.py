@@ -63,6 +63,21 @@ def test_it_votes_as_its_learner_does_on_the_backbones_features(learned, picture
     assert vote.winner.tolist() == learned.predict(pictures.X).tolist()
 
 
+def test_without_a_learner_it_is_gaussian_voting(pictures):
+    model = vs.ImageClassifier("pixels").partial_fit(pictures.X, pictures.y)
+    assert isinstance(model.learner_, vs.GaussianVoting)
+    plain = vs.GaussianVoting().partial_fit(model.backbone_(pictures.X), pictures.y)
+    assert same_model(model, plain)
+    assert not hasattr(model, "exemplars_")
+
+
+def test_it_is_bounded_where_its_learner_is(pictures):
+    for learner, bounded in ((None, True), (vs.NearestClassMean(), True), (vs.JointProbe(max_iter=2), False)):
+        model = vs.ImageClassifier("pixels", learner)
+        assert model.bounded == bounded
+        assert model.partial_fit(pictures.X, pictures.y).bounded == bounded
+
+
 def test_a_learner_that_has_learned_goes_on(pictures):
     backbone = vs.create_backbone("pixels")
     learner = vs.CandidatesVoting(device="cpu").partial_fit(backbone(pictures.X[:60]), pictures.y[:60], task="a")
@@ -165,7 +180,8 @@ class Red(torch.nn.Module):
         return x[:, 0].flatten(1)
 
 
-def test_pictures_with_equal_features_give_byte_for_byte_the_same_file(tmp_path):
+@pytest.mark.parametrize("learner", [vs.CandidatesVoting(budget=20, device="cpu"), vs.GaussianVoting(device="cpu")])
+def test_pictures_with_equal_features_give_byte_for_byte_the_same_file(tmp_path, learner):
     """The file is a function of features, labels and settings: what features do not tell is not in it."""
     rng = np.random.default_rng(0)
     one = rng.integers(0, 256, (60, 4, 4, 3), np.uint8)
@@ -175,7 +191,7 @@ def test_pictures_with_equal_features_give_byte_for_byte_the_same_file(tmp_path)
     files = []
     for pictures in (one, other, 255 - one):
         backbone = vs.from_module(Red(), input_size=4, name="red", device="cpu")
-        model = vs.ImageClassifier(backbone, vs.CandidatesVoting(budget=20, device="cpu"))
+        model = vs.ImageClassifier(backbone, learner)
         model.partial_fit(pictures, labels).save(tmp_path / "m.safetensors")
         files.append((tmp_path / "m.safetensors").read_bytes())
     assert files[0] == files[1]
@@ -189,11 +205,12 @@ def windows(data, width=8):
     return set(np.ascontiguousarray(runs[telling]).view(np.uint64).ravel().tolist())
 
 
-def test_no_run_of_pixels_of_any_picture_is_in_the_file(tmp_path):
+@pytest.mark.parametrize("learner", [vs.CandidatesVoting(budget=40, device="cpu"), vs.GaussianVoting(device="cpu")])
+def test_no_run_of_pixels_of_any_picture_is_in_the_file(tmp_path, learner):
     images, labels = sample("test")
     images, labels = images[::5], labels[::5]
     path = tmp_path / "m.safetensors"
-    vs.ImageClassifier(learner=vs.CandidatesVoting(budget=40, device="cpu")).partial_fit(images, labels).save(path)
+    vs.ImageClassifier(learner=learner).partial_fit(images, labels).save(path)
     data = path.read_bytes()
     # Row by row, as images lie in memory and in files; colour by colour, as the network takes them.
     pixels = windows(images.tobytes()) | windows(images.transpose(0, 3, 1, 2).tobytes())

@@ -20,6 +20,8 @@ import votestream as vs
 from votestream.cli import app
 from votestream.demo import sample
 from votestream.learners import ImageClassifier
+from votestream.photos.answering import _Decisions
+from votestream.photos.opening import photo_learners
 from votestream.photos.sidecar import sidecar_of
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
@@ -67,10 +69,11 @@ def model(tmp_path):
     return tmp_path / "shop.safetensors"
 
 
-@pytest.fixture
-def taught(photos, model):
-    """A model of two tasks on the tiny backbone."""
-    assert run("learn", photos, "--model", model, "--backbone", "pixels").exit_code == 0
+@pytest.fixture(params=["gaussian_voting", "candidates_voting"])
+def taught(photos, model, request):
+    """A model of two tasks on the tiny backbone, by either of the learners that vote."""
+    begin = "--backbone", "pixels", "--learner", request.param
+    assert run("learn", photos, "--model", model, *begin).exit_code == 0
     for label in ("blue", "grey"):
         paint(photos, label, 30)
     assert run("learn", photos, "--model", model).exit_code == 0
@@ -117,16 +120,52 @@ def test_next_week_it_goes_on_with_new_folders_and_new_photos_only(taught, photo
     assert taught.read_bytes() == before
 
 
+def test_the_learner_is_gaussian_voting_unless_another_is_named_and_stays(photos, model):
+    learn = "learn", photos, "--model", model, "--backbone", "pixels"
+    assert run(*learn).exit_code == 0
+    assert isinstance(vs.load(model).learner_, vs.GaussianVoting)
+    model.unlink()
+    assert run(*learn, "--learner", "candidates_voting").exit_code == 0
+    paint(photos, "blue", 5)
+    assert run("learn", photos, "--model", model).exit_code == 0
+    learner = vs.load(model).learner_
+    assert isinstance(learner, vs.CandidatesVoting)
+    assert learner.budget == 2000
+    assert len(learner.classes_) == 3
+    assert run(*learn, "--learner", "candidates_voting", "--budget", 2000).exit_code == 0  # what it is anyway
+
+
+def test_a_model_begun_in_python_goes_on_with_its_own_settings(photos, model):
+    X = sorted((photos / "red").iterdir())[:5]
+    vs.ImageClassifier("pixels", vs.GaussianVoting(rank=3, block=7)).partial_fit(X, ["red"] * 5).save(model)
+    run("learn", photos, "--model", model)
+    assert (vs.load(model).learner_.rank, vs.load(model).learner_.block) == (3, 7)
+    assert counts(model) == {"red": 35, "green": 30}
+
+
+def test_every_learner_that_is_offered_learns_answers_and_is_inspected(photos, tmp_path):
+    offered = photo_learners()
+    assert {"gaussian_voting", "candidates_voting", "slda", "ncm", "knn"} <= set(offered)
+    assert not {"image_classifier", "joint", "ranpac"} & set(offered)
+    for name in offered:
+        model = tmp_path / name
+        assert run("learn", photos, "--model", model, "--backbone", "pixels", "--learner", name).exit_code == 0
+        assert counts(model) == {"red": 30, "green": 30}
+        assert ": red " in run("predict", model, photos / "red" / "photo 1.png").stdout
+        assert f"Learner: {name}" in run("inspect", model).stdout
+
+
 def test_new_photos_of_the_last_tasks_classes_still_train_its_weights(photos, model, tmp_path):
-    run("learn", photos, "--model", model, "--backbone", "pixels")
+    run("learn", photos, "--model", model, "--backbone", "pixels", "--learner", "candidates_voting")
     weights = vs.load(model).learner_.weights_
     paint(tmp_path / "more", "red", 20, start=100)
     run("learn", tmp_path / "more", "--model", model)
     assert not np.array_equal(vs.load(model).learner_.weights_, weights)
 
 
-def test_the_model_does_not_grow_with_what_is_known_of_photos(photos, model):
-    run("learn", photos, "--model", model, "--backbone", "pixels", "--budget", 10)
+@pytest.mark.parametrize("learner", [(), ("--learner", "candidates_voting", "--budget", 10)])
+def test_the_model_does_not_grow_with_what_is_known_of_photos(photos, model, learner):
+    run("learn", photos, "--model", model, "--backbone", "pixels", *learner)
     before = model.stat().st_size
     paint(photos, "red", 200, start=100)
     run("learn", photos, "--model", model)
@@ -275,7 +314,35 @@ WRONG = {
         lambda f: ["learn", f / "photos", "--model", f / "old", "--backbone", "reduced_resnet18"],
         "through the backbone pixels, not reduced_resnet18",
     ),
-    "another budget": (lambda f: ["learn", f / "photos", "--model", f / "old", "--budget", 9], "budget of 2000"),
+    "another learner": (
+        lambda f: ["learn", f / "photos", "--model", f / "old", "--learner", "slda"],
+        "begun with the learner gaussian_voting, which stays: leave --learner out",
+    ),
+    "another budget": (lambda f: ["learn", f / "photos", "--model", f / "paper's", "--budget", 9], "budget of 2000"),
+    "a budget for an old model without": (
+        lambda f: ["learn", f / "photos", "--model", f / "old", "--budget", 9],
+        "begun with gaussian_voting, which keeps no exemplars: leave --budget out",
+    ),
+    "a budget for a new model without": (
+        lambda f: ["learn", f / "photos", "--model", f / "m", "--budget", 9],
+        "choose a learner that keeps them, candidates_voting or ",
+    ),
+    "no such learner": (
+        lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "gauss"],
+        "No learner for photos is called gauss: there are candidates_voting, ",
+    ),
+    "a learner on pictures": (
+        lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "image_classifier"],
+        "No learner for photos is called image_classifier",
+    ),
+    "a learner that keeps everything": (
+        lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "joint"],
+        "No learner for photos is called joint",
+    ),
+    "an old model that cannot tell what it learned": (
+        lambda f: ["learn", f / "photos", "--model", f / "uncounted"],
+        "begun with ranpac, which counts no photos",
+    ),
     "no such backbone": (
         lambda f: ["learn", f / "photos", "--model", f / "m", "--backbone", "pixel"],
         "Did you mean 'pixels'",
@@ -296,6 +363,10 @@ def wrong_place(tmp_path_factory):
     for label in ("red", "green"):
         paint(folder / "photos", label, 3)
     run("learn", folder / "photos", "--model", folder / "old", "--backbone", "pixels")
+    by = ("--learner", "candidates_voting")
+    run("learn", folder / "photos", "--model", folder / "paper's", "--backbone", "pixels", *by)
+    ranpac = vs.ImageClassifier("pixels", vs.RanPAC(projection=20, device="cpu"))
+    ranpac.partial_fit(sorted((folder / "photos" / "red").iterdir()), ["red"] * 3).save(folder / "uncounted")
     (folder / "unreadable" / "a").mkdir(parents=True)
     (folder / "unreadable" / "a" / "b.jpg").write_text("text")
     (folder / "foreign").write_text("some text")
@@ -370,7 +441,8 @@ def test_two_runs_on_one_model_do_not_undo_each_other(photos, model):
 
 
 def test_more_classes_than_exemplars_is_told(photos, model):
-    result = run("learn", photos, "--model", model, "--backbone", "pixels", "--budget", 1)
+    by = ("--learner", "candidates_voting")
+    result = run("learn", photos, "--model", model, "--backbone", "pixels", *by, "--budget", 1)
     assert result.exit_code == 0
     assert "more classes than the budget of 1" in result.stdout
 
@@ -382,14 +454,17 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.parametrize("learner", ["gaussian_voting", "candidates_voting"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("save", [1, 2, 4])
-def test_killed_while_saving_every_photo_is_still_learned_exactly_once(photos, model, monkeypatch, save, moment):
+def test_killed_while_saving_every_photo_is_still_learned_exactly_once(
+    photos, model, monkeypatch, save, moment, learner
+):
     """The sidecar is written, the model is not, or just is: the next run knows which."""
     monkeypatch.setattr("votestream.photos.learning.SAVING", 1)  # after every batch
     monkeypatch.setattr("votestream.backbones.backbone.default_batch_size", lambda *_: 10)
-    whole = model.with_name("whole")
-    run("learn", photos, "--model", whole, "--backbone", "pixels")
+    whole, begin = model.with_name("whole"), ("--backbone", "pixels", "--learner", learner)
+    run("learn", photos, "--model", whole, *begin)
     real, calls = ImageClassifier.save, []
 
     def die(self, path):
@@ -403,31 +478,34 @@ def test_killed_while_saving_every_photo_is_still_learned_exactly_once(photos, m
     with monkeypatch.context() as patched:
         patched.setattr(ImageClassifier, "save", die)
         with pytest.raises(Killed):
-            run("learn", photos, "--model", model, "--backbone", "pixels")
+            run("learn", photos, "--model", model, *begin)
     assert len(calls) == save
-    run("learn", photos, "--model", model, "--backbone", "pixels")
+    run("learn", photos, "--model", model, *begin)
     assert counts(model) == {"red": 30, "green": 30}
     assert model.read_bytes() == whole.read_bytes()
 
 
+LEARNERS = {"ours": (), "paper's": ("--learner", "candidates_voting", "--budget", "50")}
+
+
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory):
-    """250 real photos of ten classes, and the model that a run without interruption makes of them."""
+    """250 real photos of ten classes, and the models that runs without interruption make of them."""
     folder = tmp_path_factory.mktemp("shelf")
     images, labels = sample("test")
     for number, (image, label) in enumerate(zip(images[::2], labels[::2], strict=True)):
         put(folder / "photos" / label / f"{number}.png", image)
-    assert (
-        run("learn", folder / "photos", "--model", folder / "whole", "--budget", 50, "--device", "cpu").exit_code == 0
-    )
+    for name, learner in LEARNERS.items():
+        done = run("learn", folder / "photos", "--model", folder / name, *learner, "--device", "cpu")
+        assert done.exit_code == 0
     return folder
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
-def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, tmp_path, how):
+@pytest.mark.parametrize(("how", "whole"), [("SIGKILL", "ours"), ("SIGINT", "ours"), ("SIGKILL", "paper's")])
+def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, tmp_path, how, whole):
     """Exactly once each, not twice for the batch in hand; in fact the same file, byte for byte."""
     model = tmp_path / "shop.safetensors"
-    arguments = ["learn", str(shelf / "photos"), "--model", str(model), "--budget", "50", "--device", "cpu"]
+    arguments = ["learn", str(shelf / "photos"), "--model", str(model), *LEARNERS[whole], "--device", "cpu"]
     process = subprocess.Popen(
         [sys.executable, "-m", "votestream.cli", *arguments],
         env={**os.environ, **SOURCE},
@@ -448,8 +526,8 @@ def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, t
         assert stderr.count("\n") == 1
     assert 0 < sum(counts(model).values()) < 250
     assert run(*arguments).exit_code == 0
-    assert counts(model) == dict.fromkeys(counts(shelf / "whole"), 25)
-    assert model.read_bytes() == (shelf / "whole").read_bytes()
+    assert counts(model) == dict.fromkeys(counts(shelf / whole), 25)
+    assert model.read_bytes() == (shelf / whole).read_bytes()
     assert left_in(tmp_path) == ["shop.safetensors", "shop.safetensors.learned"]
 
 
@@ -465,7 +543,9 @@ def test_every_file_gets_its_label_confidence_and_the_vote_in_words(taught, phot
     for path, line, label in zip(files, lines, vs.load(taught).predict(files), strict=True):
         assert line.startswith(f"{path}: {label} ")
         assert " %  (second: " in line
-    assert "the nearest exemplar is of red" in lines[0]
+    by_exemplars = isinstance(vs.load(taught).learner_, vs.CandidatesVoting)
+    assert ("the nearest exemplar is of red" if by_exemplars else "; task run 1 is ") in lines[0]
+    assert ("exemplar" in result.stdout) == by_exemplars
 
 
 def test_json_gives_the_models_own_numbers_in_order(taught, photos):
@@ -486,24 +566,29 @@ def test_json_gives_the_models_own_numbers_in_order(taught, photos):
             assert answer["vote"][name] == pytest.approx(getattr(vote, name)[row], abs=1e-5)
         assert answer["vote"]["gamma"] == pytest.approx(vote.gamma[row], abs=1e-5)
         assert answer["vote"]["winner_task"] == vote.winner_task[row]
+        assert ("nearest_exemplar" in answer["vote"]) == isinstance(model.learner_, vs.CandidatesVoting)
 
 
 def test_no_more_than_five_probabilities_are_given(shelf):
     photo = next((shelf / "photos" / "frog").iterdir())
-    answer = json.loads(run("predict", shelf / "whole", photo, "--json").stdout)
+    answer = json.loads(run("predict", shelf / "ours", photo, "--json").stdout)
     assert len(answer["probabilities"]) == 5
 
 
-def test_the_words_say_what_the_numbers_say(shelf):
-    folder = shelf / "photos" / "cat"
+def words_and_numbers(shelf, name):
+    """A model of all classes and, in a second task, of red squares, and what it says about cats."""
     paint(shelf / "later", "red", 40)
-    both = shelf / "both"
-    both.write_bytes((shelf / "whole").read_bytes())
+    both = shelf / f"{name} and red"
+    both.write_bytes((shelf / name).read_bytes())
     run("learn", shelf / "later", "--model", both)
-    words = run("predict", both, folder).stdout.splitlines()
+    folder = shelf / "photos" / "cat"
     numbers = [json.loads(line) for line in run("predict", both, folder, "--json").stdout.splitlines()]
+    return zip(run("predict", both, folder).stdout.splitlines(), numbers, strict=True)
+
+
+def test_the_words_say_what_the_numbers_of_weights_and_exemplars_say(shelf):
     told = set()
-    for line, answer in zip(words, numbers, strict=True):
+    for line, answer in words_and_numbers(shelf, "paper's"):
         first, second = (entry["label"] for entry in answer["probabilities"][:2])
         assert f": {first} {100 * answer['confidence']:.0f} %" in line
         assert f"second: {second}" in line
@@ -521,6 +606,32 @@ def test_the_words_say_what_the_numbers_say(shelf):
     assert len(told) > 1
 
 
+def test_the_words_say_what_the_numbers_of_densities_say(shelf):
+    for line, answer in words_and_numbers(shelf, "ours"):
+        (first, p), (second, _) = (entry.values() for entry in answer["probabilities"][:2])
+        prior, s_hat = answer["vote"]["prior"][first == "red"], answer["vote"]["s_hat"][first == "red"]
+        assert p == pytest.approx(prior * s_hat, abs=1e-5)
+        assert f": {first} {100 * p:.0f} %  (second: {second} " in line
+        task = "run 2" if first == "red" else "run 1"
+        assert f"; task {task} is {100 * prior:.0f} % likely, and {first} {100 * s_hat:.0f} % within it)" in line
+
+
+def test_a_class_that_wins_against_the_likelier_task_is_said_to():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(900, 2)), np.repeat(["twin", "other twin", "loner"], 300)
+    X[y == "loner", 0] += 2
+    learner = vs.GaussianVoting(device="cpu").partial_fit(X[:600], y[:600], task="twins").partial_fit(X[600:], y[600:])
+    words = [words for _, words in _Decisions(learner, np.array([[1.1, 0], [5, 0]], np.float32))]
+    assert words[0].startswith("loner ")
+    assert "though task twins is likelier, " in words[0]
+    assert "; task 2 is 100 % likely, and loner 100 % within it)" in words[1]
+
+
+def test_a_single_task_is_not_spoken_of(shelf):
+    photo = next((shelf / "photos" / "frog").iterdir())
+    assert "task" not in run("predict", shelf / "ours", photo).stdout
+
+
 def test_broken_files_are_named_on_stderr_and_the_rest_is_answered(taught, photos, tmp_path):
     (tmp_path / "text.jpg").write_text("text")
     (tmp_path / "leer").mkdir()
@@ -534,12 +645,15 @@ def test_broken_files_are_named_on_stderr_and_the_rest_is_answered(taught, photo
         assert name in result.stderr
 
 
-def test_a_model_that_decides_without_a_vote_is_not_misquoted(photos, model):
+@pytest.mark.parametrize(
+    "learner", [vs.CandidatesVoting(decide="nearest", device="cpu"), vs.StreamingLDA(device="cpu")]
+)
+def test_a_model_that_decides_without_a_vote_is_not_misquoted(photos, model, learner):
     X = sorted((photos / "red").iterdir())[:5] + sorted((photos / "green").iterdir())[:5]
-    learner = vs.CandidatesVoting(decide="nearest", device="cpu")
     vs.ImageClassifier("pixels", learner).partial_fit(X, ["red"] * 5 + ["green"] * 5).save(model)
     assert "second: green" in (text := run("predict", model, X[0]).stdout)
     assert "exemplar" not in text
+    assert "task" not in text
     assert "vote" not in json.loads(run("predict", model, "--json", X[0]).stdout)
 
 
@@ -563,18 +677,52 @@ def test_a_model_taught_numbers_from_python_goes_on_with_folders_of_those_names(
 def test_inspect_tells_classes_tasks_counts_and_memory(taught):
     result = run("inspect", taught)
     assert result.exit_code == 0
-    for text in ("4 classes in 2 tasks, 120 photos learned", "run 2", "Backbone: pixels, digest", "budget=2000"):
+    model = vs.load(taught)
+    learner = model.learner_
+    for text in ("4 classes in 2 tasks, 120 photos learned", "run 2", "Backbone: pixels, digest"):
         assert text in result.stdout
+    assert f"Learner: {learner.name} on 12 features" in result.stdout
     assert "the 120 photos would take 1.4 kB, uncompressed at the 2 x 2 pixels" in result.stdout
     about = json.loads(run("inspect", taught, "--json").stdout)
-    model = vs.load(taught)
     assert about["images_bytes"] == 120 * 2 * 2 * 3
     assert about["file_bytes"] == taught.stat().st_size
     assert about["backbone"] == {"name": "pixels", "digest": model.backbone_.digest, "input_size": 2}
     assert {row["label"]: row["learned"] for row in about["classes"]} == counts(taught)
-    assert sum(row["exemplars"] for row in about["classes"]) == len(model.exemplars_.features)
+    if isinstance(learner, vs.CandidatesVoting):
+        assert sum(row["exemplars"] for row in about["classes"]) == about["exemplars"] == len(model.exemplars_.features)
+        assert {row["directions"] for row in about["classes"]} == {None}
+        assert "budget=2000" in result.stdout
+        assert "and 120 exemplars, each the features of one photo." in result.stdout
+    else:
+        assert [row["directions"] for row in about["classes"]] == learner.ranks_.tolist()
+        assert {about["exemplars"], *(row["exemplars"] for row in about["classes"])} == {None}
+        assert "block=1," in result.stdout
+        assert "directions" in result.stdout
+        assert "exemplars" not in result.stdout
+        assert "Kept: statistics of the classes; no photo, and no single photo's features." in result.stdout
     assert [row["task"] for row in about["classes"]] == model.task_of_class_.tolist()
     assert about["version"] == vs.__version__
+
+
+def test_inspect_says_whose_single_features_a_file_holds(photos, model):
+    X = sorted((photos / "red").iterdir())
+    held = {
+        vs.NearestClassMean(): "and the features of 30 photos waiting to join them.",
+        vs.GaussianVoting(block=20): "and the features of 10 photos waiting to join them.",
+        vs.GaussianVoting(block=15): "no photo, and no single photo's features.",
+        vs.NearestNeighbours(budget=7): "and 7 exemplars, each the features of one photo.",
+        vs.JointProbe(): "Kept: the features of every single photo.",
+    }
+    for learner, words in held.items():
+        vs.ImageClassifier("pixels", learner.set_params(device="cpu")).partial_fit(X, ["red"] * 30).save(model)
+        assert words in run("inspect", model).stdout
+
+
+def test_inspect_does_without_counts_where_a_learner_has_none(wrong_place):
+    text = run("inspect", wrong_place / "uncounted").stdout
+    assert "1 class in 1 task\n" in text
+    assert "would take" not in text
+    assert json.loads(run("inspect", wrong_place / "uncounted", "--json").stdout)["learned"] is None
 
 
 def test_inspect_needs_no_backbone(taught, monkeypatch):
@@ -596,6 +744,39 @@ def test_inspect_tells_of_models_on_features_too(tmp_path):
     assert "Backbone" not in text
     assert "uncompressed" not in text
     assert json.loads(run("inspect", path, "--json").stdout)["backbone"] is None
+
+
+# ---- what a file tells of single photos ---------------------------------------------------------
+
+
+def statistics(features):
+    """What `votestream learn` keeps of one class: its mean and its directions, times their lengths."""
+    gaussians = vs.GaussianVoting(block=1, device="cpu").partial_fit(features, ["a"] * len(features))._gaussians
+    return gaussians.means[0], gaussians.factor(0)
+
+
+def test_classes_of_one_or_two_photos_give_their_features_away_and_inspect_says_so(tmp_path, model):
+    x, y = np.random.default_rng(0).normal(size=(2, 12)).astype(np.float32)
+    assert np.allclose(statistics(x[None])[0], x)
+    mean, (direction,) = statistics(np.stack((x, y)))
+    found = sorted((mean + sign * direction / 2**0.5).tolist() for sign in (1, -1))
+    assert np.allclose(found, sorted((x.tolist(), y.tolist())), atol=2e-3)
+    for label, n in (("red", 1), ("green", 2), ("blue", 3)):
+        paint(tmp_path / "few", label, n)
+    run("learn", tmp_path / "few", "--model", model, "--backbone", "pixels")
+    told = run("inspect", model).stdout.split("though classes of one or two photos give them away: ")[1]
+    assert sorted(told.split(".")[0].split(", ")) == ["green", "red"]
+
+
+def test_three_photos_could_have_been_three_others():
+    """Turned about their mean, samples keep their mean and scatter, which is all that is known of them."""
+    X = np.random.default_rng(0).normal(size=(3, 12)).astype(np.float32)
+    axis, cross = np.full((3, 3), 1 / 3), np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / 3**0.5
+    others = ((np.eye(3) + axis + 3**0.5 * cross) / 2 @ X).astype(np.float32)  # by 60 degrees
+    assert min(np.abs(x - other).max() for x in X for other in others) > 0.5
+    (mean, factor), (same_mean, same_factor) = statistics(X), statistics(others)
+    assert np.allclose(mean, same_mean, atol=1e-5)
+    assert np.allclose(factor.T @ factor, same_factor.T @ same_factor, atol=0.02)
 
 
 # ---- the whole command --------------------------------------------------------------------------

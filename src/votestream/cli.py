@@ -45,7 +45,7 @@ def main(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("votestream-demo.png"),
-    budget: Annotated[int, typer.Option(min=10, help="Exemplar features kept, all classes together.")] = 200,
+    budget: Annotated[int, typer.Option(min=10, help="Exemplar features that CandidatesVoting keeps.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Order of classes and images.")] = 0,
 ) -> None:
     """Learn ten classes of real images, two at a time, in front of your eyes (seconds, no download)."""
@@ -56,7 +56,7 @@ def demo(
         raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
     console.print(
         "Ten classes of CIFAR-10 arrive two at a time; each image is seen once.\n"
-        f"At most {budget} feature vectors are kept, and no image.\n"
+        f"CandidatesVoting keeps at most {budget} feature vectors, GaussianVoting none, and neither keeps an image.\n"
     )
     outcome = show.run(console, seed, budget)
     show.report_memory(console, outcome)

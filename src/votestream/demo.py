@@ -15,15 +15,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.learners import CandidatesVoting
+from votestream.learners import CandidatesVoting, GaussianVoting, Learner
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 N_TASKS = 5
-VARIANTS: dict[str, dict[str, Any]] = {
-    "Baseline": {"augment": False, "decide": "argmax"},
-    "Nearest exemplar": {"decide": "nearest"},
-    "CandidatesVoting": {},
-}
+
+
+def variants(budget: int, seed: int) -> dict[str, Learner]:
+    """What is compared: the paper's method, two of its parts alone, and ours."""
+    how: dict[str, Any] = {"seed": seed, "device": "cpu"}
+    return {
+        "Baseline": CandidatesVoting(budget, augment=False, decide="argmax", **how),
+        "Nearest exemplar": CandidatesVoting(budget, decide="nearest", **how),
+        "CandidatesVoting": CandidatesVoting(budget, **how),
+        "GaussianVoting": GaussianVoting(block=1, **how),  # as `votestream learn` makes it
+    }
 
 
 def sample(part: str) -> tuple[NDArray[np.uint8], NDArray[np.str_]]:
@@ -45,11 +51,11 @@ class Outcome:
     """What a run of the demo measured."""
 
     tasks: list[list[str]]
-    accuracy: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in VARIANTS})
+    image_bytes: int
+    accuracy: dict[str, list[float]] = field(default_factory=dict)
     confusion: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    model_bytes: dict[str, int] = field(default_factory=dict)
     exemplar_bytes: int = 0
-    model_bytes: int = 0
-    image_bytes: int = 0
     kept: int = 0
 
 
@@ -60,8 +66,9 @@ def run(console: Console, seed: int = 0, budget: int = 200) -> Outcome:
     test_images, test_labels = sample("test")
     rng = np.random.default_rng(seed)
     order = rng.permutation(CLASSES)
-    outcome = Outcome([names.tolist() for names in np.split(order, N_TASKS)], image_bytes=train_images.nbytes)
-    learners = {name: CandidatesVoting(budget, seed=seed, device="cpu", **v) for name, v in VARIANTS.items()}
+    outcome = Outcome([names.tolist() for names in np.split(order, N_TASKS)], train_images.nbytes)
+    learners = variants(budget, seed)
+    outcome.accuracy = {name: [] for name in learners}
 
     with _progress(console) as progress:
         looking = progress.add_task("Looking at the images", total=len(train_images) + len(test_images))
@@ -82,10 +89,9 @@ def run(console: Console, seed: int = 0, budget: int = 200) -> Outcome:
 
     for name, learner in learners.items():
         outcome.confusion[name] = _confusion(test_labels, learner.predict(test), order)
-    voter = learners["CandidatesVoting"]
-    outcome.kept = len(voter.exemplars_.features)
-    outcome.exemplar_bytes = voter.exemplars_.features.nbytes
-    outcome.model_bytes = voter.memory_bytes()
+        outcome.model_bytes[name] = learner.memory_bytes()
+    exemplars = learners["CandidatesVoting"].exemplars_.features
+    outcome.kept, outcome.exemplar_bytes = len(exemplars), exemplars.nbytes
     return outcome
 
 
@@ -120,9 +126,14 @@ def report_memory(console: Console, outcome: Outcome) -> None:
     table = Table(title="What it keeps", title_justify="left", min_width=60)
     table.add_column("kept between calls")
     table.add_column("KB", justify="right")
-    table.add_row(f"{outcome.kept} exemplar features (no image)", f"{outcome.exemplar_bytes / 1024:,.0f}")
-    table.add_row("the whole model: exemplars, statistics, head, random state", f"{outcome.model_bytes / 1024:,.0f}")
-    table.add_row("storing the training images instead", f"{outcome.image_bytes / 1024:,.0f}")
+    kept = {
+        f"{outcome.kept} exemplar features (no image)": outcome.exemplar_bytes,
+        "CandidatesVoting: they, statistics, head, random state": outcome.model_bytes["CandidatesVoting"],
+        "GaussianVoting: class means and directions, one covariance": outcome.model_bytes["GaussianVoting"],
+        "storing the training images instead": outcome.image_bytes,
+    }
+    for what, size in kept.items():
+        table.add_row(what, f"{size / 1024:,.0f}")
     console.print(table)
 
 
@@ -131,11 +142,12 @@ def plot(outcome: Outcome, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 3.9), layout="constrained")
+    figure = Figure(figsize=(16, 3.9), layout="constrained")
     FigureCanvasAgg(figure)
-    curves, *maps = figure.subplots(1, 1 + len(VARIANTS), width_ratios=[1.3, 1, 1, 1])
+    n_maps = len(outcome.confusion)
+    curves, *maps = figure.subplots(1, 1 + n_maps, width_ratios=[1.3] + [1] * n_maps)
     steps = np.arange(1, N_TASKS + 1)
-    for (name, accuracy), marker in zip(outcome.accuracy.items(), "os^", strict=True):
+    for (name, accuracy), marker in zip(outcome.accuracy.items(), "os^D", strict=True):
         curves.plot(2 * steps, 100 * np.array(accuracy), marker=marker, label=name)
     curves.set(xlabel="classes seen", ylabel="accuracy on all of them (%)", xticks=2 * steps, ylim=(0, 100))
     curves.grid(alpha=0.3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import votestream as vs
@@ -29,7 +29,14 @@ LIFE = {
 }
 
 
+def may_empty_a_task(names):
+    """Thinning after moving may leave, of a task's classes, only samples that arrive with other tasks."""
+    moving = [place for place, name in enumerate(names) if name in ("blurry", "repeated")]
+    return bool(moving) and "long_tail" in names[moving[0] :]
+
+
 @settings(max_examples=60, deadline=None)
+@example(["repeated", "long_tail", "long_tail", "long_tail"], False, 0, 1)
 @given(st.lists(st.sampled_from(sorted(LIFE)), max_size=5), st.booleans(), st.integers(0, 3), st.integers(1, 13))
 def test_however_combined_no_sample_comes_twice_and_all_is_reproducible(names, free, seed, batch):
     def make():
@@ -38,7 +45,13 @@ def test_however_combined_no_sample_comes_twice_and_all_is_reproducible(names, f
             stream = LIFE[name](stream)
         return vs.task_free(stream, 3) if free else stream
 
-    stream, rows = make(), np.concatenate(make().plan)
+    try:
+        stream = make()
+    except ValueError as problem:
+        if may_empty_a_task(names) and "Nothing would be left of task" in str(problem):
+            return
+        raise
+    rows = np.concatenate(make().plan)
     assert len(np.unique(rows)) == len(rows)
     assert stream.left_out == (0 if "long_tail" not in names else 400 - len(rows))
     assert all(np.array_equal(a, b) for a, b in zip(stream.plan, make().plan, strict=True))
@@ -146,6 +159,7 @@ def test_a_seed_of_its_own_changes_only_the_function():
         (lambda: vs.repeated(plain(), -0.1), "share must lie between 0 and 1, not -0.1"),
         (lambda: vs.blurry(plain(tasks=1)), "no neighbours"),
         (lambda: vs.repeated(plain(), 1.0), "Nothing would be left of task 1"),
+        (lambda: vs.long_tail(vs.repeated(plain(), 0.9), 1000, rare="first"), "left of task 2: choose milder"),
         (lambda: vs.long_tail(plain(), 0.5), "factor must be at least 1"),
         (lambda: vs.long_tail(plain(), rare="often"), "rare must be"),
         (lambda: vs.task_free(plain(), 41), "between 1 and the 40 batches"),

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.images import Pictures, as_sequence
 from votestream.learners.base import _REGISTRY, Learner, register
-from votestream.learners.candidates_voting import CandidatesVoting, Exemplars
+from votestream.learners.candidates_voting import Exemplars
+from votestream.learners.gaussian_voting import GaussianVoting
 from votestream.learners.recall import describe, recall
 from votestream.learners.vote import Vote
 from votestream.validation import as_labels, as_task
@@ -24,7 +25,7 @@ class ImageClassifier(Learner):
     Parameters
     ----------
     backbone : a name that `create_backbone` knows, or a backbone.
-    learner : the learner on its features; `CandidatesVoting()` unless given. One that has learned goes on.
+    learner : the learner on its features; `GaussianVoting()` unless given. One that has learned goes on.
 
     Every picture of a call is read before any is learned, so that a broken one leaves the model as it was.
     A saved model holds the learner and the backbone's name and digest: no picture, and no weights of the
@@ -33,7 +34,7 @@ class ImageClassifier(Learner):
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
     >>> night, day = rng.integers(0, 60, (20, 32, 32, 3)), rng.integers(180, 256, (20, 32, 32, 3))
-    >>> model = vs.ImageClassifier("reduced_resnet18", vs.CandidatesVoting(budget=10))
+    >>> model = vs.ImageClassifier("reduced_resnet18")
     >>> model = model.partial_fit(np.concatenate([night, day]).astype(np.uint8), ["night"] * 20 + ["day"] * 20)
     >>> model.predict(day[:1].astype(np.uint8))
     array(['day'], dtype='<U5')
@@ -76,7 +77,7 @@ class ImageClassifier(Learner):
         if hasattr(self, "_fitted"):
             return self._fitted
         if self.learner is None:
-            return CandidatesVoting()
+            return GaussianVoting()
         return self.learner if self.learner._is_fitted() else clone(self.learner)
 
     @property
@@ -87,6 +88,11 @@ class ImageClassifier(Learner):
 
     def _is_fitted(self) -> bool:
         return hasattr(self, "_fitted") or (self.learner is not None and self.learner._is_fitted())
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        """Whether the learner's memory stops growing once all classes are met."""
+        return self._learner().bounded
 
     # ---- deciding -------------------------------------------------------------------------------
 

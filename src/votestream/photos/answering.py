@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.learners import ImageClassifier, Learner, Vote
+from votestream.learners import CandidatesVoting, GaussianVoting, ImageClassifier, Learner, Vote
 from votestream.photos.finding import walk
 from votestream.photos.reading import Reading, as_photos, readings
+from votestream.photos.report import task_name
 
 TOP = 5
 
@@ -75,10 +76,12 @@ class _Decisions:
         self.classes: list[Any] = learner.classes_.tolist()
         self.task_of_class = learner.task_of_class_
         self.tasks = learner.tasks_
-        # A model told to decide otherwise than by voting would be misquoted.
-        votes = getattr(learner, "decide", None) == "vote"
-        self.vote: Vote | None = learner.vote(features) if votes else None
-        self.nearest: list[Any] = nearest_exemplars(learner, features) if votes else []
+        self.vote: Vote | None = None
+        self.nearest: list[Any] | None = None
+        if isinstance(learner, GaussianVoting):
+            self.vote = learner.vote(features)
+        elif isinstance(learner, CandidatesVoting) and learner.decide == "vote":  # else it would be misquoted
+            self.vote, self.nearest = learner.vote(features), nearest_exemplars(learner, features)
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], str]]:
         for row in range(len(self.probabilities)):
@@ -103,8 +106,9 @@ class _Decisions:
                 "gamma": round(float(self.vote.gamma[row]), 6),
                 "score": _plain(self.vote.score[row]),
                 "winner_task": int(self.vote.winner_task[row]),
-                "nearest_exemplar": self.nearest[row],
             }
+            if self.nearest is not None:
+                numbers["vote"]["nearest_exemplar"] = self.nearest[row]
         return numbers
 
     def _words(self, row: int) -> str:
@@ -114,8 +118,10 @@ class _Decisions:
         if not others:
             return f"{answer}  (the only class it knows)"
         parts = [f"second: {self.classes[others[0]]} {_percent(p[others[0]])}"]
-        if self.vote is not None:
+        if self.nearest is not None:
             parts += [self._why(row, first, others[0]), f"the nearest exemplar is of {self.nearest[row]}"]
+        elif self.vote is not None and len(self.tasks) > 1:
+            parts.append(self._how_likely(row, first))
         return f"{answer}  ({'; '.join(parts)})"
 
     def _why(self, row: int, first: int, second: int) -> str:
@@ -134,8 +140,23 @@ class _Decisions:
             else "by its exemplars, against the weights"
         )
 
+    def _how_likely(self, row: int, first: int) -> str:
+        """The two factors of the probability: the task's, and that of the class within it."""
+        assert self.vote is not None
+        mine, prior = self.task_of_class[first], self.vote.prior[row]
+        within = f"{self.classes[first]} {_percent(self.vote.s_hat[row, mine])} within it"
+        words = f"{self._task(mine)} is {_percent(prior[mine])} likely, and {within}"
+        likeliest = int(prior.argmax())
+        if likeliest != mine:
+            words += f", though {self._task(likeliest)} is likelier, {_percent(prior[likeliest])}"
+        return words
 
-def nearest_exemplars(learner: Learner, features: NDArray[np.float32]) -> list[Any]:
+    def _task(self, number: int) -> str:
+        name = task_name(self.tasks, number)
+        return name if self.tasks[number] is None else f"task {name}"
+
+
+def nearest_exemplars(learner: CandidatesVoting, features: NDArray[np.float32]) -> list[Any]:
     """The label of the exemplar nearest to each row."""
     exemplars = learner.exemplars_
     distances = torch.cdist(torch.from_numpy(features), torch.from_numpy(exemplars.features))

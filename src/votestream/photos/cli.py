@@ -36,8 +36,14 @@ def learn(
         str | None,
         typer.Option(help="What looks at the photos; only for a new model.", show_default="reduced_resnet18"),
     ] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
+    ] = None,
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Exemplar features kept; only for a new model.", show_default="2000")
+        int | None,
+        typer.Option(
+            min=1, help="Exemplars kept, by learners that keep any; only for a new model.", show_default="2000"
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="A name for the task that this run's new classes form.", show_default="run N")
@@ -54,7 +60,7 @@ def learn(
         found = offer(photos, ignore=(model, sidecar_of(model)))
         from votestream.photos.learning import teach
 
-        settings = {"backbone": backbone, "budget": budget, "device": device}
+        settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
         lesson = teach(model, found, settings, task or None, seed)
     if lesson.interrupted:
         _stop(f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there.", INTERRUPTED)
@@ -75,7 +81,7 @@ def predict(
     """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line."""
     with _plain_words("predict"):
         from votestream.photos.answering import answers, files_in
-        from votestream.photos.learning import load_on_photos
+        from votestream.photos.opening import load_on_photos
 
         asked = load_on_photos(model, device)
         paths, problems = files_in(files)

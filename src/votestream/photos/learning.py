@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -16,14 +15,12 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
 from votestream.backbones.progress import progress_bar
-from votestream.learners import CandidatesVoting, ImageClassifier, Learner, load
-from votestream.persistence import ModelFileError
+from votestream.learners import ImageClassifier
 from votestream.photos.finding import Offer, PhotoError
+from votestream.photos.opening import check_target, open_model
 from votestream.photos.reading import Reading, readings
 from votestream.photos.sidecar import LearnedPhotos, sidecar_of
-from votestream.validation import as_device
 
 SAVING = 0.2  # share of the time that saving may take: small models are saved after every batch
 
@@ -44,7 +41,7 @@ class Lesson:
 def teach(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int) -> Lesson:
     """Learn what is new in the offer, mixed across classes, saving as it goes.
 
-    `settings` (backbone, budget, device) are None where nobody asked for a value.
+    `settings` (backbone, learner, budget, device) are None where nobody asked for a value.
     """
     check_target(path)
     with _alone(path):
@@ -135,67 +132,6 @@ class _Teacher:
         if not lesson.interrupted:
             nobody = [label for label in self.offered if label not in self.old and label not in lesson.new]
             lesson.problems += [f"Of the class {label} no photo could be read: it was not learned." for label in nobody]
-
-
-def check_target(path: Path) -> None:
-    """Complain about a place that no model can be written to, before any photo is read."""
-    if path.is_dir():
-        raise PhotoError(f"{path} is a folder: name the model file, such as {path / 'model.safetensors'}.")
-    if not path.parent.is_dir():
-        raise PhotoError(f"There is no folder {path.parent} for the model {path.name}.")
-    for place in (path.parent, path):
-        if place.exists() and not os.access(place, os.W_OK):
-            raise PhotoError(f"{place} is write-protected: the model could not be saved.")
-
-
-def open_model(path: Path, settings: dict[str, Any], seed: int) -> tuple[Backbone, Learner]:
-    """The model in the file with the backbone it was taught through, or a new one."""
-    device, budget, backbone = settings["device"], settings["budget"], settings["backbone"]
-    if not path.exists():
-        check_device(device)
-        try:
-            made = create_backbone(backbone or "reduced_resnet18", device=device or "auto")
-        except (ValueError, BackboneUnavailable) as problem:
-            raise PhotoError(as_sentence(problem)) from None
-        return made, CandidatesVoting(**({"budget": budget} if budget else {}), seed=seed, device=device or "auto")
-    model = load_on_photos(path, device)
-    if backbone not in (None, model.backbone_.name):
-        raise PhotoError(
-            f"{path} was taught through the backbone {model.backbone_.name}, not {backbone}: leave --backbone out, "
-            "or name another file for a new model."
-        )
-    kept = getattr(model.learner_, "budget", None)
-    if budget not in (None, kept):
-        raise PhotoError(
-            f"{path} was made with a budget of {kept}, which stays: leave --budget out, or name a new file."
-        )
-    return model.backbone_, model.learner_
-
-
-def load_on_photos(path: Path, device: str | None) -> ImageClassifier:
-    """A saved model on photos, or a sentence that says why there is none."""
-    check_device(device)
-    try:
-        model = load(path, device)
-    except (ModelFileError, FileNotFoundError) as problem:
-        raise PhotoError(as_sentence(problem)) from None
-    except (ValueError, BackboneUnavailable, OSError) as problem:
-        raise PhotoError(f"{path} cannot be used here: {as_sentence(problem)}") from None
-    if not isinstance(model, ImageClassifier):
-        raise PhotoError(f"{path} was taught on features from Python, not on photos: only Python can go on with it.")
-    return model
-
-
-def check_device(device: str | None) -> None:
-    try:
-        as_device(device or "auto")
-    except ValueError as problem:
-        raise PhotoError(as_sentence(problem)) from None
-
-
-def as_sentence(problem: Exception) -> str:
-    text = str(problem)
-    return text if text.endswith(".") else f"{text}."
 
 
 @contextmanager

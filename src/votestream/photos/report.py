@@ -14,7 +14,7 @@ from votestream.cache_cli import size
 from votestream.learners.base import from_parts
 from votestream.persistence import read
 from votestream.photos.finding import PhotoError, shown
-from votestream.photos.learning import as_sentence
+from votestream.photos.opening import as_sentence
 
 
 def report(path: Path) -> dict[str, Any]:
@@ -25,8 +25,12 @@ def report(path: Path) -> dict[str, Any]:
         learner = from_parts(path, inner, arrays, device="cpu")
     except (ValueError, OSError) as problem:
         raise PhotoError(as_sentence(problem)) from None
-    classes, tasks, counts = learner.classes_.tolist(), learner.task_of_class_.tolist(), learner.class_counts_.tolist()
-    kept = Counter(learner.exemplars_.labels.tolist()) if hasattr(learner, "exemplars_") else None
+    classes, tasks = learner.classes_.tolist(), learner.task_of_class_.tolist()
+    counts = learner.class_counts_.tolist() if hasattr(learner, "class_counts_") else [None] * len(classes)
+    exemplars = getattr(learner, "exemplars_", None)
+    kept = None if exemplars is None else Counter(exemplars.labels.tolist())
+    ranks = learner.ranks_.tolist() if hasattr(learner, "ranks_") else [None] * len(classes)
+    learned = None if None in counts else sum(counts)
     backbone = header.get("backbone")
     side = (backbone or {}).get("input_size")
     return {
@@ -39,32 +43,65 @@ def report(path: Path) -> dict[str, Any]:
         "n_features": learner.n_features_in_,
         "tasks": learner.tasks_,
         "classes": [
-            {"label": label, "task": task, "learned": count, "exemplars": None if kept is None else kept[label]}
-            for label, task, count in zip(classes, tasks, counts, strict=True)
+            {
+                "label": label,
+                "task": task,
+                "learned": count,
+                "exemplars": None if kept is None else kept[label],
+                "directions": rank,
+            }
+            for label, task, count, rank in zip(classes, tasks, counts, ranks, strict=True)
         ],
-        "learned": sum(counts),
+        "learned": learned,
         "exemplars": None if kept is None else kept.total(),
+        "exemplars_are": None if exemplars is None else "features" if exemplars.features.ndim == 2 else "pixels",
+        "waiting": len(arrays.get("pending.rows", ())),
+        "holds_all": not learner.bounded,
         "memory_bytes": learner.memory_bytes(),
-        "images_bytes": sum(counts) * side * side * 3 if side else None,
+        "images_bytes": learned * side * side * 3 if learned and side else None,
     }
 
 
 def print_report(about: dict[str, Any], console: Console) -> None:
     rows, tasks = about["classes"], about["tasks"]
     what = "photos" if about["backbone"] else "samples"
-    table = Table("class", "task", what, "exemplars")
+    told = {"learned": what, "exemplars": "exemplars", "directions": "directions"}
+    told = {key: heading for key, heading in told.items() if rows[0][key] is not None}
+    table = Table("class", "task", *told.values())
     for row in rows:
-        kept = "" if row["exemplars"] is None else str(row["exemplars"])
         # Text, because a name in brackets would be taken for a style.
-        table.add_row(Text(shown(row["label"])), Text(shown(task_name(tasks, row["task"]))), str(row["learned"]), kept)
+        names = Text(shown(row["label"])), Text(shown(task_name(tasks, row["task"])))
+        table.add_row(*names, *(str(row[key]) for key in told))
     held = f"{count(len(rows), 'class', 'classes')} in {count(len(tasks), 'task')}"
-    say(console, f"{about['file']}: {held}, {about['learned']:,} {what} learned")
+    if about["learned"] is not None:
+        held += f", {about['learned']:,} {what} learned"
+    say(console, f"{about['file']}: {held}")
     console.print(table)
     if about["backbone"]:
         say(console, f"Backbone: {about['backbone']['name']}, digest {about['backbone']['digest'][:12]}")
     say(console, f"Learner: {about['learner']} on {about['n_features']} features, by VoteStream {about['version']}")
     say(console, f"Settings: {', '.join(f'{name}={value}' for name, value in about['settings'].items())}")
+    say(console, kept_line(about))
     say(console, memory_line(about))
+
+
+def kept_line(about: dict[str, Any]) -> str:
+    """Whether features of single samples can be found in the file."""
+    one = "photo" if about["backbone"] else "sample"
+    if about["holds_all"]:
+        return f"Kept: the features of every single {one}."
+    if about["exemplars"]:
+        exemplars = count(about["exemplars"], "exemplar")
+        return f"Kept: statistics of the classes, and {exemplars}, each the {about['exemplars_are']} of one {one}."
+    if about["waiting"]:
+        return (
+            f"Kept: statistics of the classes, and the features of {count(about['waiting'], one)} waiting to join them."
+        )
+    line = f"Kept: statistics of the classes; no {one}, and no single {one}'s features"
+    few = [str(row["label"]) for row in about["classes"] if (row["learned"] or 3) <= 2]
+    if few:
+        line += f", though classes of one or two {one}s give them away: {', '.join(few)}"
+    return f"{line}."
 
 
 def memory_line(about: dict[str, Any]) -> str:

@@ -1,0 +1,115 @@
+"""Opening the model that photos are taught to or asked of: the one in the file, or a new one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
+from votestream.learners import ImageClassifier, Learner, create, list_learners, load
+from votestream.persistence import ModelFileError
+from votestream.photos.finding import PhotoError
+from votestream.validation import as_device
+
+BACKBONE, LEARNER = "reduced_resnet18", "gaussian_voting"
+
+
+def check_target(path: Path) -> None:
+    """Complain about a place that no model can be written to, before any photo is read."""
+    if path.is_dir():
+        raise PhotoError(f"{path} is a folder: name the model file, such as {path / 'model.safetensors'}.")
+    if not path.parent.is_dir():
+        raise PhotoError(f"There is no folder {path.parent} for the model {path.name}.")
+    for place in (path.parent, path):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise PhotoError(f"{place} is write-protected: the model could not be saved.")
+
+
+def open_model(path: Path, settings: dict[str, Any], seed: int) -> tuple[Backbone, Learner]:
+    """The model in the file with the backbone it was taught through, or a new one."""
+    device = settings["device"]
+    if not path.exists():
+        check_device(device)
+        learner = new_learner(settings["learner"] or LEARNER, settings["budget"], seed, device or "auto")
+        try:
+            return create_backbone(settings["backbone"] or BACKBONE, device=device or "auto"), learner
+        except (ValueError, BackboneUnavailable) as problem:
+            raise PhotoError(as_sentence(problem)) from None
+    model = load_on_photos(path, device)
+    _check_unchanged(path, model, settings)
+    if not hasattr(model.learner_, "class_counts_"):
+        raise PhotoError(f"{path} was begun with {model.learner_.name}, which counts no photos: only Python can go on.")
+    return model.backbone_, model.learner_
+
+
+def _check_unchanged(path: Path, model: ImageClassifier, settings: dict[str, Any]) -> None:
+    """What a model was begun with stays: a wish for something else is not passed over."""
+    backbone, learner, budget = model.backbone_.name, model.learner_.name, getattr(model.learner_, "budget", None)
+    if settings["backbone"] not in (None, backbone):
+        begun, option = f"taught through the backbone {backbone}, not {settings['backbone']}", "--backbone"
+    elif settings["learner"] not in (None, learner):
+        begun, option = f"begun with the learner {learner}, which stays", "--learner"
+    elif settings["budget"] not in (None, budget):
+        kept = f"a budget of {budget}, which stays" if budget else f"{learner}, which keeps no exemplars"
+        begun, option = f"begun with {kept}", "--budget"
+    else:
+        return
+    raise PhotoError(f"{path} was {begun}: leave {option} out, or name another file for a new model.")
+
+
+def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learner:
+    """A learner that has learned nothing yet, and that lets no photo's features wait in the file if it can."""
+    if name not in (choices := photo_learners()):
+        raise PhotoError(f"No learner for photos is called {name}: there are {', '.join(choices)}.")
+    takes, options = create(name).get_params(), {"seed": seed, "device": device}
+    if budget is not None:
+        if "budget" not in takes:
+            keeping = [choice for choice in choices if "budget" in create(choice).get_params()]
+            raise PhotoError(
+                f"{name} keeps no exemplars that a budget could count: leave --budget out, or choose a learner that "
+                f"keeps them, {' or '.join(keeping)}."
+            )
+        options["budget"] = budget
+    if "block" in takes:
+        options["block"] = 1  # folding rows in one by one is slower, but next to looking at a photo it is nothing
+    return create(name, **options)
+
+
+def photo_learners() -> list[str]:
+    """Names of the learners that take a backbone's features, and count them: so we know which photos are learned.
+
+    Not those of bounds, whose files would hold every photo's features.
+
+    >>> {"gaussian_voting", "slda"} <= set(photo_learners()), {"image_classifier", "joint"} & set(photo_learners())
+    (True, set())
+    """
+    learners = [create(name) for name in list_learners()]
+    on_features = [each for each in learners if "backbone" not in each.get_params(deep=False)]
+    return [each.name for each in on_features if each.bounded and hasattr(type(each), "class_counts_")]
+
+
+def load_on_photos(path: Path, device: str | None) -> ImageClassifier:
+    """A saved model on photos, or a sentence that says why there is none."""
+    check_device(device)
+    try:
+        model = load(path, device)
+    except (ModelFileError, FileNotFoundError) as problem:
+        raise PhotoError(as_sentence(problem)) from None
+    except (ValueError, BackboneUnavailable, OSError) as problem:
+        raise PhotoError(f"{path} cannot be used here: {as_sentence(problem)}") from None
+    if not isinstance(model, ImageClassifier):
+        raise PhotoError(f"{path} was taught on features from Python, not on photos: only Python can go on with it.")
+    return model
+
+
+def check_device(device: str | None) -> None:
+    try:
+        as_device(device or "auto")
+    except ValueError as problem:
+        raise PhotoError(as_sentence(problem)) from None
+
+
+def as_sentence(problem: Exception) -> str:
+    text = str(problem)
+    return text if text.endswith(".") else f"{text}."

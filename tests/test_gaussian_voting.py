@@ -95,10 +95,20 @@ def test_all_rows_of_a_class_that_fit_are_kept_exactly():
 def test_subspace_iteration_is_next_to_the_best_directions():
     rng = np.random.default_rng(0)
     rows = (rng.normal(size=(200, 60)) * np.linspace(3, 0.5, 60)).astype(np.float32)
-    F, lost = strongest(rows, 8)
+    lengths, directions, lost = strongest(rows, 8)
     values = np.linalg.eigvalsh(rows.T @ rows)
-    assert (F * F).sum() > 0.9 * values[-8:].sum()
-    assert (F * F).sum() + lost == pytest.approx(values.sum(), rel=1e-3)
+    assert (lengths**2).sum() > 0.9 * values[-8:].sum()
+    assert (lengths**2).sum() + lost == pytest.approx(values.sum(), rel=1e-3)
+    assert np.allclose(directions @ directions.T, np.eye(8), atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [np.zeros((60, 30)), np.ones((60, 30)), np.eye(60, 30)[:1].repeat(60, 0)])
+def test_rows_that_span_little_have_few_directions(rows):
+    lengths, directions, lost = strongest(rows.astype(np.float32), 8)
+    kept = (directions * lengths[:, None]).astype(np.float64)
+    assert len(lengths) <= 1 or lengths[1] < 1e-2 * lengths[0]
+    assert np.allclose(kept.T @ kept, rows.T @ rows, atol=1e-3 * (1 + (rows**2).sum()))
+    assert lost == pytest.approx(0, abs=1e-3 * (1 + (rows**2).sum()))
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 21])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.memory.scatter import SharedScatter
+from votestream.place import small_product
 
 SPARE = 4
 
@@ -86,11 +87,9 @@ class ClassGaussians:
                 self.directions[label] = self.directions[label][:rank].copy()
 
     def _widen(self, label: int, rows: NDArray[np.float32], step: NDArray[np.float32], rank: int) -> None:
-        old = self.factor(label)
-        factor, dropped = strongest(np.concatenate((old, rows, step)), rank)
-        lengths = np.sqrt(np.einsum("ij,ij->i", factor, factor))
+        lengths, directions, dropped = strongest(np.concatenate((self.factor(label), rows, step)), rank)
         self.lengths[label] = lengths
-        self.directions[label] = (factor / np.maximum(lengths, 1e-30)[:, None]).astype(np.float16)
+        self.directions[label] = directions.astype(np.float16)
         self.dropped[label] += dropped
 
     def factor(self, label: int) -> NDArray[np.float32]:
@@ -125,25 +124,31 @@ class ClassGaussians:
         self.scatter.restore({name[7:]: strip for name, strip in state.items() if name.startswith("scatter")})
 
 
-def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], float]:
-    """F with at most `rank` orthogonal rows, F^T F next to rows^T rows, and the trace of what is lost.
+def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """At most `rank` orthogonal directions of the ellipsoid rows^T rows: lengths, unit vectors, the trace that is lost.
 
     Many rows are first brought down to a few more than `rank` by subspace iteration (Halko, Martinsson and
     Tropp, 2011) from the first ones, which had better be the strongest: several times as fast as all eigenvectors.
 
-    >>> F, lost = strongest(np.array([[2.0, 0.0], [0.0, 1.0], [2.0, 0.0]], np.float32), rank=1)
-    >>> (F.T @ F).round(3).tolist(), round(lost, 3)
-    ([[8.0, 0.0], [0.0, 0.0]], 1.0)
+    >>> lengths, directions, lost = strongest(np.array([[2.0, 0.0], [0.0, 1.0], [1.5, 0.0]], np.float32), rank=1)
+    >>> lengths.tolist(), abs(directions).round(3).tolist(), lost
+    ([2.5], [[1.0, 0.0]], 1.0)
     """
-    energy = float(np.einsum("ij,ij->", rows, rows))
+    energy = float(np.vdot(rows, rows))
     if len(rows) > 2 * rank + SPARE:
         start = np.concatenate((rows[:rank], _spare(rows.shape[1])))
-        basis = rows @ (rows.T @ (rows @ start.T))
-        rows = np.linalg.qr(basis)[0].T @ rows
+        along = small_product(rows.T, small_product(rows, start.T))
+        basis = small_product(rows, along).astype(np.float64)
+        gram = basis.T @ basis
+        gram[np.diag_indices(len(gram))] += 1e-12 * gram.trace() + 1e-30  # rows may span less than was asked for
+        rows = (np.linalg.inv(np.linalg.cholesky(gram)) @ basis.T).astype(np.float32) @ rows
     values, vectors = np.linalg.eigh(rows @ rows.T)
-    rank = min(rank, int(np.count_nonzero(values > 1e-7 * values[-1])))
-    top = vectors[:, ::-1][:, :rank].T @ rows
-    return top, max(0.0, energy - float(values[len(values) - rank :].sum()))
+    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
+    there = values > 1e-7 * values[0]
+    if not there.all():
+        values, vectors = values[there], vectors[:, there]
+    lengths = np.sqrt(values)
+    return lengths, (vectors / lengths).T @ rows, max(0.0, energy - float(values.sum()))
 
 
 @cache

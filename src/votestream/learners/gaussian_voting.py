@@ -43,7 +43,7 @@ class GaussianVoting(Learner):
     temperature : log densities are divided by it for `predict_proba` and `vote`, as Gaussians in many dimensions
         are surer than they should be; None is sqrt(D) / 4. Decisions do not depend on it.
     block : rows folded in at once; None is 512, or what a sixth of the budget holds. 1 lets no row wait, so
-        that no single sample's feature is ever kept, and learns slowly.
+        that no single sample's feature is kept where a class has three or more, and learns slowly.
     young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.

@@ -156,11 +156,19 @@ def test_more_bytes_keep_more_directions():
     assert ranks[0] < ranks[-1]
 
 
+def test_a_budget_with_room_for_means_only_leaves_the_shared_covariance():
+    X, y = correlated(n_classes=4, n=200, width=24)
+    tight, shared = make(budget_bytes=2900, power=1).partial_fit(X, y), make(strength=1e-12, power=1).partial_fit(X, y)
+    assert tight.ranks_.tolist() == [0, 0, 0, 0]
+    assert tight.memory_bytes() <= 2900
+    assert (tight.predict(X) == shared.predict(X)).mean() > 0.99
+
+
 def test_a_budget_without_room_for_the_means_is_refused_and_changes_nothing():
     stream = Stream(n_tasks=2, per_task=2, width=24)
     with pytest.raises(ValueError, match=r"budget_bytes=2000 is too small: 4 classes of 24 features take \d+ bytes"):
         make(budget_bytes=2000).partial_fit(stream.X, stream.y)
-    model = make(budget_bytes=2200).partial_fit(stream.X[:5], ["one"] * 5)
+    model = make(budget_bytes=2700).partial_fit(stream.X[:5], ["one"] * 5)
     before = model._arrays()
     with pytest.raises(ValueError, match="too small"):
         model.partial_fit(stream.X[:40], list(range(40)))

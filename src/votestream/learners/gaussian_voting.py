@@ -11,7 +11,7 @@ from votestream import voting
 from votestream.learners.base import Learner, register
 from votestream.learners.linear import slices, softmax, whitening
 from votestream.learners.vote import Vote
-from votestream.memory import ClassGaussians, Pending
+from votestream.memory import ClassGaussians, Pending, SharedScatter
 from votestream.persistence import joined, part_of
 from votestream.place import Array, Place, library_of
 from votestream.validation import check_positive
@@ -29,8 +29,8 @@ class GaussianVoting(Learner):
     samples relies on W; and 1/n of W is added, as its mean is not known better. Features behind a
     ReLU are taken as square roots, which makes their spread depend less on their size.
 
-    Kept: a count, a mean (4 D bytes) and the directions (2 D + 4 bytes each) of every class, W (about 2.3 D²
-    bytes), and the newest rows, up to `block` of them, that wait to be folded in together. No image, no exemplar.
+    Kept: a count, a mean (4 D bytes) and the directions (2 D + 4 bytes each) of every class, W (a little over
+    2 D² bytes), and the newest rows, up to `block` of them, that wait to be folded in together. No image, no exemplar.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class GaussianVoting(Learner):
         negative elements.
     temperature : log densities are divided by it for `predict_proba` and `vote`, as Gaussians in many dimensions
         are surer than they should be; None is sqrt(D) / 4. Decisions do not depend on it.
-    block : rows folded in at once; None is 512, or what a sixth of the budget holds. 1 lets no row wait, so
+    block : rows folded in at once; None is 512, or what a sixth of the budget beside W holds. 1 lets no row wait, so
         that no single sample's feature is kept where a class has three or more, and learns slowly.
     young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
@@ -114,7 +114,8 @@ class GaussianVoting(Learner):
             return self.block
         if self.budget_bytes is None:
             return BLOCK
-        return min(BLOCK, max(1, self.budget_bytes // 6 // Pending.bytes_a_row(width)))
+        left = self.budget_bytes - SharedScatter.bytes_for(width)
+        return min(BLOCK, max(1, left // 6 // Pending.bytes_a_row(width)))
 
     def _bytes_without_directions(self, width: int, n_classes: int) -> int:
         waiting = self._block_rows(width) * Pending.bytes_a_row(width)

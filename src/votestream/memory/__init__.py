@@ -9,6 +9,7 @@ from votestream.memory.keep import KEEP_RULES, Balanced, FirstIn, KeepRule, Mean
 from votestream.memory.moments import ClassMoments
 from votestream.memory.pending import Pending
 from votestream.memory.pick import distinct, turns, uniform
+from votestream.memory.scatter import SharedScatter
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
 
@@ -30,6 +31,7 @@ __all__ = [
     "MeanDistance",
     "Pending",
     "Reservoir",
+    "SharedScatter",
     "distinct",
     "turns",
     "uniform",

@@ -135,6 +135,8 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
     ([2.5], [[1.0, 0.0]], 1.0)
     """
     energy = float(np.vdot(rows, rows))
+    if rank == 0:
+        return np.zeros(0, np.float32), rows[:0], energy
     if len(rows) > 2 * rank + SPARE:
         start = np.concatenate((rows[:rank], _spare(rows.shape[1])))
         along = small_product(rows.T, small_product(rows, start.T))

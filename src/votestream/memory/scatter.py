@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-STRIPS = 8  # more keep less above the diagonal, and make the products smaller
+STRIPS, NARROW = 16, 20  # most strips, and rows of the narrowest: more keep less, and make the products smaller
 
 
 class SharedScatter:
@@ -58,5 +58,5 @@ class SharedScatter:
 
 def _ends(width: int) -> list[int]:
     """Where the strips end."""
-    n = min(STRIPS, width)
+    n = min(STRIPS, max(1, width // NARROW))
     return [width * (i + 1) // n for i in range(n)]

@@ -5,12 +5,15 @@ Steps on batches of ten are bound by the cost of a call, which is smaller in Num
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from votestream.validation import as_device
 
@@ -41,6 +44,23 @@ TORCH = SimpleNamespace(
 
 def library_of(array: Array) -> SimpleNamespace:
     return NUMPY if isinstance(array, np.ndarray) else TORCH
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """BLAS does what is inside on one thread.
+
+    For products and decompositions of a fraction of a millisecond: a second thread hardly helps, and has to be waited
+    for many times as long when other programs keep the cores busy.
+
+    >>> with one_thread():
+    ...     product = np.ones((2, 3)) @ np.ones((3, 2))
+    """
+    return _blas().limit(limits=1)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
 
 
 def small_product(A: Array, B: Array) -> Array:

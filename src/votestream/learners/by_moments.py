@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from votestream.learners.base import Learner
 from votestream.memory import ClassMoments, Pending
 from votestream.persistence import joined, part_of
-from votestream.place import Place
+from votestream.place import Place, one_thread
 from votestream.validation import check_positive
 
 
@@ -43,7 +43,8 @@ class MomentLearner(Learner):
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
         self._rule = None
         for rows, numbers in self._pending.add(X, classes):
-            self._merged.add(self._seen(rows), numbers)
+            with one_thread():
+                self._merged.add(self._seen(rows), numbers)
 
     def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """The rows as the moments take them."""

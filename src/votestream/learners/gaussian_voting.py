@@ -13,7 +13,7 @@ from votestream.learners.linear import slices, softmax, whitening
 from votestream.learners.vote import Vote
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 from votestream.persistence import joined, part_of
-from votestream.place import Array, Place, library_of
+from votestream.place import Array, Place, library_of, one_thread
 from votestream.validation import check_positive
 
 RANK = 16  # directions of a class
@@ -149,7 +149,8 @@ class GaussianVoting(Learner):
 
     def _fold(self, gaussians: ClassGaussians, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
         n_classes = max(len(gaussians.counts), int(classes.max()) + 1)
-        gaussians.add(self._transformed(X), classes, self._rank_for(n_classes))
+        with one_thread():
+            gaussians.add(self._transformed(X), classes, self._rank_for(n_classes))
 
     def _transformed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._power == 1:

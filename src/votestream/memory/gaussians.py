@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.memory.scatter import SharedScatter
-from votestream.place import small_product
 
 SPARE = 4
 
@@ -139,8 +138,7 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
         return np.zeros(0, np.float32), rows[:0], energy
     if len(rows) > 2 * rank + SPARE:
         start = np.concatenate((rows[:rank], _spare(rows.shape[1])))
-        along = small_product(rows.T, small_product(rows, start.T))
-        basis = small_product(rows, along).astype(np.float64)
+        basis = (rows @ (rows.T @ (rows @ start.T))).astype(np.float64)
         gram = basis.T @ basis
         gram[np.diag_indices(len(gram))] += 1e-12 * gram.trace() + 1e-30  # rows may span less than was asked for
         rows = (np.linalg.inv(np.linalg.cholesky(gram)) @ basis.T).astype(np.float32) @ rows

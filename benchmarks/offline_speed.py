@@ -4,7 +4,8 @@
     python benchmarks/offline_speed.py wa --epochs 250     # as the paper trains it
 
 A first task, learned in one pass, fills the memory of 2,000 and makes the teacher; the second is timed. So a pass of
-the methods with exemplars goes over 4,500 pictures (in EEIL's second stage, over fewer). Pictures are random: time does not depend on what they show.
+the methods with exemplars goes over 4,500 pictures, in EEIL's second stage over fewer. Pictures are random: time does
+not depend on what they show.
 """
 
 from __future__ import annotations

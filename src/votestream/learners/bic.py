@@ -10,7 +10,8 @@ from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, shared_loss
-from votestream.learners.offline import Knowledge, OfflineLearner, Pictures, both
+from votestream.learners.knowledge import Knowledge, Pictures, both, select
+from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
 
 TEMPERATURE = 2.0
@@ -81,8 +82,8 @@ class BiC(OfflineLearner):
             more = {"correction": before.more["correction"]}
         quota = self.budget // len(network.weight)
         parts = [
-            self._select(network, kept, learn, quota - shared_out(quota)),
-            self._select(network, aside, judge, shared_out(quota)),
+            select(network, kept, learn, quota - shared_out(quota)),
+            select(network, aside, judge, shared_out(quota)),
         ]
         flags = [torch.full((len(part[1]),), i == 1, device=self._device) for i, part in enumerate(parts)]
         return both(*parts), {**more, "held": torch.cat(flags)}

@@ -12,7 +12,8 @@ from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, soft_cross_entropy
-from votestream.learners.offline import Knowledge, OfflineLearner, Pictures, both
+from votestream.learners.knowledge import Knowledge, Pictures, both, select
+from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss, dropping
 
 TEMPERATURE = 2.0
@@ -80,7 +81,7 @@ class EEIL(OfflineLearner):
     def _balanced(self, network: Classifier, before: Knowledge, new: Pictures) -> Pictures:
         """As many pictures of every class, chosen by herding: as there are of the class with the fewest."""
         counts = torch.bincount(both(before.exemplars, new)[1], minlength=len(network.weight))
-        return self._select(network, before.exemplars, new, quota=int(counts.min()))
+        return select(network, before.exemplars, new, quota=int(counts.min()))
 
     def _loss(self, network: Classifier, before: Knowledge, after_main: Classifier | None = None) -> Loss:
         """Eq. 1 to 3: cross-entropy over all, and a distillation for each head, which is a task's classes.

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
+from votestream.learners.knowledge import Knowledge, Pictures, unit_features
 from votestream.learners.lwf import LearningWithoutForgetting
-from votestream.learners.offline import Knowledge, Pictures
 
 
 @register("icarl")
@@ -67,10 +67,10 @@ class ICaRL(LearningWithoutForgetting):
     def _means(self, network: Classifier, exemplars: Pictures) -> Tensor:
         """The mean feature of each class's exemplars and of their mirror images, brought to unit length again."""
         images, labels = exemplars
-        features = [self._unit_features(network, each) for each in (images, images.flip(2))]
+        features = [unit_features(network, each) for each in (images, images.flip(2))]
         members = F.normalize((labels == torch.arange(len(network.weight), device=labels.device)[:, None]).float(), p=1)
         return F.normalize(members @ (features[0] + features[1]) / 2)
 
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         """Minus the squared distances, up to what is the same for all classes (Algorithm 1)."""
-        return 2 * self._unit_features(known.network, images) @ known.more["means"].T
+        return 2 * unit_features(known.network, images) @ known.more["means"].T

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, soft_cross_entropy
-from votestream.learners.offline import Knowledge, OfflineLearner
+from votestream.learners.knowledge import Knowledge
+from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
 
 TEMPERATURE = 2.0

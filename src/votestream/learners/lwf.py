@@ -8,7 +8,8 @@ from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, sigmoid_loss
-from votestream.learners.offline import Knowledge, OfflineLearner
+from votestream.learners.knowledge import Knowledge
+from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
 
 

@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
 from votestream.learners.base import Learner
 from votestream.learners.candidates_voting import Exemplars
 from votestream.learners.classifier import Classifier
+from votestream.learners.knowledge import Knowledge, Pictures, both, no_pictures, select
 from votestream.learners.network import QUERIES, NetworkLearner, seed_torch
 from votestream.learners.passes import Loss, dropping, train
-from votestream.memory.herding import herd
 from votestream.memory.image_memory import to_device
 from votestream.memory.waiting import Waiting
 from votestream.persistence import joined, part_of
 from votestream.validation import as_device, check_choice, check_positive
 
-Pictures = tuple[Tensor, Tensor]  # uint8 (n, size, size, 3) and class numbers, on the device
 SHORT = 5  # times fewer passes
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """What is known after a task. It is never changed: the next task makes another, and has this one as teacher."""
-
-    network: Classifier  # in evaluation mode
-    exemplars: Pictures  # class by class, the most wanted first
-    heads: list[int] = field(default_factory=list)  # classes known after each task that brought new ones
-    tasks: int = 0  # learned so far
-    more: dict[str, Tensor] = field(default_factory=dict)  # a method's own
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.network.weight)
 
 
 class OfflineLearner(NetworkLearner):
@@ -119,9 +101,7 @@ class OfflineLearner(NetworkLearner):
     def _allocate(self) -> None:
         self._device = as_device(self.device)
         size = self.backbone_.input_size
-        none = torch.empty((0, size, size, 3), dtype=torch.uint8), torch.empty(0, dtype=torch.int64)
-        network = Classifier(self.backbone_, self._device).eval()
-        self._known = Knowledge(network, (none[0].to(self._device), none[1].to(self._device)))
+        self._known = Knowledge(Classifier(self.backbone_, self._device).eval(), no_pictures(size, self._device))
         self._waiting = Waiting(3 * size**2)
         self._asked = None
 
@@ -196,25 +176,8 @@ class OfflineLearner(NetworkLearner):
         augment = None if not self.augment else "colour" if self._colour else "shift"
         train(network, *pictures, loss, random, rates=rates, augment=augment, **how)
 
-    def _select(self, network: Classifier, kept: Pictures, new: Pictures, quota: int | None = None) -> Pictures:
-        """At most `quota` exemplars a class, by herding; classes without new pictures drop those chosen last."""
-        quota = self.budget // len(network.weight) if quota is None else quota
-        parts = []
-        olds, news = (labels.cpu() for _, labels in (kept, new))
-        for number in range(len(network.weight)):
-            own, fresh = ((each == number).nonzero()[:, 0].to(self._device) for each in (olds, news))
-            pool = torch.cat((kept[0][own], new[0][fresh]))
-            if quota and len(fresh):
-                pool = pool[herd(self._unit_features(network, pool), quota)]
-            parts.append(pool[:quota])
-        counts = torch.tensor([len(part) for part in parts])
-        return torch.cat(parts), torch.arange(len(parts)).repeat_interleave(counts).to(self._device)
-
-    def _unit_features(self, network: Classifier, images: Tensor) -> Tensor:
-        """φ(x) / |φ(x)|, in evaluation mode, (n, D)."""
-        n = QUERIES.get(self._device.type, 64)
-        with torch.no_grad():
-            return torch.cat([F.normalize(network.features(part)) for part in images.split(n)])
+    def _select(self, network: Classifier, kept: Pictures, new: Pictures) -> Pictures:
+        return select(network, kept, new, self.budget // len(network.weight))
 
     # ---- deciding -------------------------------------------------------------------------------
 
@@ -245,28 +208,9 @@ class OfflineLearner(NetworkLearner):
     # ---- saving ---------------------------------------------------------------------------------
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        known = self._known
-        images, labels = known.exemplars
-        parts = {
-            "network": known.network.state_dict(),
-            "exemplars": {"images": images, "labels": labels},
-            "more": known.more,
-        }
-        arrays = {part: {name: each.cpu().numpy() for name, each in own.items()} for part, own in parts.items()}
-        told = {"heads": np.array(known.heads, np.int64), "tasks": np.array(known.tasks)}
-        return joined({**arrays, "known": told, "waiting": self._waiting.state()})
+        return joined({"known": self._known.state(), "waiting": self._waiting.state()})
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate()
-        network, told = self._known.network, part_of(arrays, "known")
-        state = {name: torch.from_numpy(array) for name, array in part_of(arrays, "network").items()}
-        network.grow(len(state["bias"]), torch.Generator())
-        network.load_state_dict(state)
-        images, labels = (to_device(arrays[f"exemplars.{name}"], self._device) for name in ("images", "labels"))
-        more = {name: to_device(array, self._device) for name, array in part_of(arrays, "more").items()}
-        self._known = Knowledge(network, (images, labels), told["heads"].tolist(), int(told["tasks"]), more)
+        self._known = self._known.restored(part_of(arrays, "known"))
         self._waiting.restore(part_of(arrays, "waiting"))
-
-
-def both(one: Pictures, other: Pictures) -> Pictures:
-    return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))

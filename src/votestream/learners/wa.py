@@ -9,7 +9,8 @@ from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, shared_loss
-from votestream.learners.offline import Knowledge, OfflineLearner, Pictures, both
+from votestream.learners.knowledge import Knowledge, Pictures, both
+from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
 
 TEMPERATURE = 2.0

@@ -9,7 +9,8 @@ features, one pass, except that CandidatesVoting's head goes over the first task
 says; GaussianVoting keeps sums, for which a second pass would be the same samples counted twice. Accuracy on all
 classes so far after each task; Avg is their mean, Last the last. The paper's Avg leaves the first task out (its Avg
 and Last are equal for two tasks): that is a column of its own. `--validate` tests on a fifth of the training part,
-where settings are chosen, on seeds of their own. A row is appended to `--out` as each run ends.
+where settings are chosen, on seeds of their own; the learning rates above all, since the papers' are for networks
+trained from nothing. A row is appended to `--out` as each run ends.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class NetworkLearner(Learner):
 
     def _take_in(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         """Learn from one mini-batch, then offer it to the memory."""
-        _seed(int(self._random.uniform(1)[0] * 2**53), self._device)  # for dropout and its like
+        seed_torch(int(self._random.uniform(1)[0] * 2**53), self._device)  # for dropout and its like
         n_classes = max(classes.tolist()) + 1
         if n_classes > len(self._network.weight):
             self._network.grow(n_classes, self._random.generator)
@@ -175,6 +175,12 @@ class NetworkLearner(Learner):
         images, numbers = self._memory.store.state().values()
         return Exemplars(images.copy(), self._labels()[numbers], self.task_of_class_[numbers])
 
+    @property
+    def weights_(self) -> NDArray[np.float32]:
+        """Rows of the head, (C, D), as `classes_`."""
+        self._check_fitted()
+        return self._answering().weight.detach().cpu().numpy().copy()
+
     # ---- saving ---------------------------------------------------------------------------------
 
     def _header(self) -> dict[str, Any]:
@@ -204,7 +210,7 @@ class NetworkLearner(Learner):
         self._random.restore(part_of(arrays, "random"))
 
 
-def _seed(seed: int, device: torch.device) -> None:
+def seed_torch(seed: int, device: torch.device) -> None:
     """`torch.manual_seed` for this device; that one calls on every kind of device, and takes 0.1 ms."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":

@@ -41,6 +41,11 @@ class TaskLedger:
     def block_start(self) -> int:
         return self._blocks[-1][0]
 
+    @property
+    def settled(self) -> int:
+        """Classes below it are of tasks closed for good; tasks from it on may yet become one."""
+        return self._blocks[0][0]
+
     def tell(self, name: str | int) -> None:
         """From here on, new classes belong to this task."""
         if name != self._told:

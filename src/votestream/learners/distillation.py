@@ -1,0 +1,45 @@
+"""What the offline rivals ask of a network: the answers of the one before, and the labels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def answers(teacher: nn.Module, pixels: Tensor) -> Tensor:
+    """A teacher's logits; it is not changed and no gradient reaches it."""
+    with torch.no_grad():
+        return teacher(pixels).float()
+
+
+def soft_cross_entropy(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """-Σ p log q over classes, mean over pictures; p and q are the softmax of teacher and student, both over T.
+
+    >>> float(soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[9.0, -9.0]]), 2.0))  # log 2
+    0.6931471824645996
+    """
+    p = (teacher / temperature).softmax(1)
+    return -(p * (logits.float() / temperature).log_softmax(1)).sum(1).mean()
+
+
+def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, temperature: float) -> Tensor:
+    """(1 - λ) cross-entropy over all classes + λ distillation over the old ones, λ = n_old / n: of BiC and WA."""
+    if teacher is None:
+        return F.cross_entropy(logits.float(), labels)
+    n_old = teacher.shape[1]
+    share = n_old / logits.shape[1]
+    distilled = soft_cross_entropy(logits[:, :n_old], teacher, temperature)
+    return (1 - share) * F.cross_entropy(logits.float(), labels) + share * distilled
+
+
+def sigmoid_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None) -> Tensor:
+    """iCaRL's Algorithm 3: every class a yes or no; old classes' answers are the teacher's, new ones' the labels.
+
+    Summed over classes as the paper writes it, mean over pictures. The authors' code takes the mean over the 100
+    classes too, so its learning rate of 2.0 is 0.02 here.
+    """
+    targets = torch.zeros_like(logits, dtype=torch.float32).scatter_(1, labels[:, None], 1.0)
+    if teacher is not None:
+        targets[:, : teacher.shape[1]] = teacher.sigmoid()
+    return F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="sum") / len(labels)

@@ -1,0 +1,87 @@
+"""What an offline rival knows after a task, and the pictures it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from votestream.learners.classifier import Classifier
+from votestream.learners.network import QUERIES
+from votestream.memory.herding import herd
+from votestream.memory.image_memory import to_device
+from votestream.persistence import joined, part_of
+
+Pictures = tuple[Tensor, Tensor]  # uint8 (n, size, size, 3) and class numbers, on the device
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """It is never changed: the next task makes another one, and has this one's network as teacher."""
+
+    network: Classifier  # in evaluation mode
+    exemplars: Pictures  # class by class, the most wanted first
+    heads: list[int] = field(default_factory=list)  # classes known after each task that brought new ones
+    tasks: int = 0  # learned so far
+    more: dict[str, Tensor] = field(default_factory=dict)  # a method's own
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.network.weight)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        images, labels = self.exemplars
+        parts = {
+            "network": self.network.state_dict(),
+            "exemplars": {"images": images, "labels": labels},
+            "more": self.more,
+        }
+        arrays = {part: {name: each.cpu().numpy() for name, each in own.items()} for part, own in parts.items()}
+        return {"heads": np.array(self.heads, np.int64), "tasks": np.array(self.tasks), **joined(arrays)}
+
+    def restored(self, state: dict[str, NDArray[Any]]) -> Knowledge:
+        """What `state` was taken of; self has the same backbone and has learned nothing."""
+        device = self.network.weight.device
+        weights = {name: torch.from_numpy(array) for name, array in part_of(state, "network").items()}
+        self.network.grow(len(weights["bias"]), torch.Generator())
+        self.network.load_state_dict(weights)
+        images, labels = (to_device(state[f"exemplars.{name}"], device) for name in ("images", "labels"))
+        more = {name: to_device(array, device) for name, array in part_of(state, "more").items()}
+        return Knowledge(self.network, (images, labels), state["heads"].tolist(), int(state["tasks"]), more)
+
+
+def no_pictures(size: int, device: torch.device) -> Pictures:
+    return (
+        torch.empty((0, size, size, 3), dtype=torch.uint8, device=device),
+        torch.empty(0, dtype=torch.int64, device=device),
+    )
+
+
+def both(one: Pictures, other: Pictures) -> Pictures:
+    return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
+
+
+def select(network: Classifier, kept: Pictures, new: Pictures, quota: int) -> Pictures:
+    """At most `quota` exemplars a class, by herding; classes without new pictures drop those chosen last."""
+    device, parts = kept[1].device, []
+    olds, news = kept[1].cpu(), new[1].cpu()
+    for number in range(len(network.weight)):
+        own, fresh = ((each == number).nonzero()[:, 0].to(device) for each in (olds, news))
+        pool = torch.cat((kept[0][own], new[0][fresh]))
+        if quota and len(fresh):
+            pool = pool[herd(unit_features(network, pool), quota)]
+        parts.append(pool[:quota])
+    counts = torch.tensor([len(part) for part in parts])
+    return torch.cat(parts), torch.arange(len(parts)).repeat_interleave(counts).to(device)
+
+
+def unit_features(network: Classifier, images: Tensor) -> Tensor:
+    """φ(x) / |φ(x)|, in evaluation mode, (n, D)."""
+    with torch.no_grad():
+        n = QUERIES.get(images.device.type, 64)
+        return torch.cat([F.normalize(network.features(part)) for part in images.split(n)])

@@ -161,7 +161,11 @@ def plot_command(
         raise typer.Exit(1)
     from votestream.bench.plot import plot_suite
 
-    plot_suite(suite, rows, out)
+    try:
+        plot_suite(suite, rows, out)
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
     typer.echo(f"Picture: {out}")
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from votestream.bench.figures import Matrix, Panel, against_bytes, curves, matrices
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
+from votestream.cache_cli import size
 
 MARKERS = "os^Dv<>Pp*hX"
+PANELS: dict[str, Callable[[Suite, Rows], Any]] = {"curves": curves, "bytes": against_bytes, "confusion": matrices}
 
 
 def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
@@ -18,11 +21,7 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panels: list[Any]
-    if suite.plot == "confusion":
-        panels = matrices(suite, rows)
-    else:
-        panels = against_bytes(suite, rows) if suite.plot == "bytes" else curves(suite, rows)
+    panels: Sequence[Panel | Matrix] = PANELS[suite.plot](suite, rows)
     if not panels:
         raise ValueError(f"The rows of {suite.name} have nothing to draw: all runs failed.")
     across = min(len(panels), 4)
@@ -30,8 +29,8 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
     figure = Figure(figsize=(4.5 * across, 4.2 * down), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False).ravel()
-    each: Any
-    for each, panel in zip(axes, panels, strict=False):
+    for number, panel in enumerate(panels):
+        each = axes[number]
         each.set_title(panel.title, fontsize=9)
         if isinstance(panel, Matrix):
             _draw_matrix(each, panel)
@@ -53,7 +52,13 @@ def _draw_panel(axes: Any, panel: Panel, by_bytes: bool) -> None:
         half = [each or 0 for each in series.half]
         axes.errorbar(series.x, series.y, half, elinewidth=0.8, label=series.label, **how)
     if by_bytes:
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(lambda count, _: size(round(count)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("bytes kept" if by_bytes else "tasks learned")
     axes.set_ylabel("accuracy after the last task (%)" if by_bytes else "accuracy on all classes so far (%)")
     axes.grid(alpha=0.3)

@@ -34,6 +34,7 @@ def carry_out(
     backbone = None if on_images else the_backbone(run.backbone, "auto")
     stream = make_stream(run.stream, run.seed, backbone, data_dir)
     model = create_learner(run.method, seed=run.seed, device=device, backbone=run.backbone)
+    examine = _examiner(model, stream)
     history: list[float] = []
     matrix: list[list[float]] = []
     learning = predicting = 0.0
@@ -43,7 +44,7 @@ def carry_out(
         learning += _since(start)
         if run.method.ask == "each" or task.number == len(stream) - 1:
             start = time.perf_counter()
-            answers, truth = _answers(model, task)
+            answers, truth = examine(task)
             predicting += _since(start)
             history.append(metrics.accuracy(answers, truth))
             matrix.append(metrics.by_task(answers, truth, _task_of(stream, truth), task.number + 1))
@@ -88,7 +89,25 @@ def _learn(model: Learner, task: Task) -> None:
             model.partial_fit(x, labels, task=task.name)
 
 
-def _answers(model: Learner, task: Task) -> tuple[NDArray, NDArray]:
+def _examiner(model: Learner, stream: Stream) -> Callable[[Task], tuple[NDArray, NDArray]]:
+    """Answers and truth on the classes so far. A learner with an `examiner` of its own answers by that.
+
+    `model.examiner(X)` returns a function of rows that answers as `model.predict(X[rows])`, and may remember what
+    further learning cannot change.
+    """
+    data = stream.data
+    if not (hasattr(model, "examiner") and isinstance(data.X_test, np.ndarray) and data.y_test is not None):
+        return lambda task: _predictions(model, task)
+    ask, truth = model.examiner(data.X_test), data.y_test
+
+    def examine(task: Task) -> tuple[NDArray, NDArray]:
+        rows = np.flatnonzero(stream.first_met[stream.test_labels] <= task.number)
+        return ask(rows), truth[rows]
+
+    return examine
+
+
+def _predictions(model: Learner, task: Task) -> tuple[NDArray, NDArray]:
     parts = [(model.predict(X), y) for X, y in task.test_batches(10_000)]
     return np.concatenate([answers for answers, _ in parts]), np.concatenate([truth for _, truth in parts])
 

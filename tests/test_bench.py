@@ -21,7 +21,7 @@ from votestream.bench.finding import added_methods, find_learner, make_stream
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import FIELDS, Results, ResultsError
 from votestream.bench.runs import Method, Run, StreamSpec
-from votestream.bench.suites import SUITES, random_features, room
+from votestream.bench.suites import SUITES, find_suite, random_features, room
 from votestream.bench.tables import blocks, comma_separated, latex, markdown
 from votestream.cli import app
 from votestream.learners.revisited import Revisited
@@ -143,7 +143,7 @@ def test_a_torn_last_line_is_passed_over_and_cut_off(tmp_path):
     results = Results(tmp_path / "r.csv")
     results.append(row("a", 0, 1, 1))
     whole = results.path.read_bytes()
-    results.path.write_bytes(whole + b'b,"{}",spl')
+    results.path.write_bytes(whole + b'zz,"{}",spl')
     assert [each["method"] for each in results.rows()] == ["a"]
     results.append(row("b", 0, 1, 1))
     assert [each["method"] for each in results.rows()] == ["a", "b"]
@@ -261,9 +261,17 @@ def test_every_method_of_a_suite_can_be_made_and_no_two_runs_are_alike(suite):
 def test_what_stands_for_a_budget_fits_into_its_bytes():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 160)).astype(np.float32), np.repeat(np.arange(100), 6)
-    for name, settings in (("ranpac", {"projection": random_features(room(1000))}),):
-        model = vs.create(name, **settings).partial_fit(X, y)
-        assert 0.8 * room(1000) < model.memory_bytes() <= room(1000)
+    model = vs.RanPAC(projection=random_features(1000, 160), device="cpu").partial_fit(X, y)
+    assert 0.8 * room(1000, 160) < model.memory_bytes() <= room(1000, 160)
+
+
+def test_budgets_in_bytes_follow_the_backbones_width():
+    def bytes_of(width):
+        return [
+            m.settings["budget_bytes"] for m in find_suite("online", width).methods if m.learner == "gaussian_voting"
+        ]
+
+    assert bytes_of(1280) == [8 * size for size in bytes_of(160)]
 
 
 # ---- streams ------------------------------------------------------------------------------------

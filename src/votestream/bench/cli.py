@@ -114,7 +114,7 @@ def show_command(name: Name, validate: Validate = False, folder: Folder = RESULT
     for block in blocks(suite, rows):
         first, *others = header(block)
         table = Table(title=f"{suite.title}: {block.stream}", title_justify="left")
-        table.add_column(first)
+        table.add_column(first, overflow="fold")
         for column in others:
             table.add_column(column, justify="right")
         for line in body(block):
@@ -201,11 +201,13 @@ def _asked(
     """The suite with what the command adds and takes away."""
     from dataclasses import replace
 
-    from votestream.bench.finding import added_methods, find_stream
+    from votestream.bench.finding import added_methods, find_stream, the_backbone
     from votestream.bench.runs import StreamSpec
     from votestream.bench.suites import find_suite
 
     suite = find_suite(name)
+    if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
+        suite = replace(find_suite(name, the_backbone(backbone, "cpu").feature_dim), backbone=backbone)
     if settings and not learners:
         raise ValueError("--set is for a learner given by --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
@@ -218,7 +220,7 @@ def _asked(
     specs = [*suite.streams, *(StreamSpec(spec) for spec in own)]
     if validate:
         specs = [replace(spec, options={**spec.options, "test_share": 0.2}) for spec in specs]
-    return replace(suite, streams=tuple(specs), backbone=backbone or suite.backbone)
+    return replace(suite, streams=tuple(specs))
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -105,11 +105,14 @@ def missing_data(spec: StreamSpec, data_dir: str | None) -> str | None:
     return f"{source.name} is not in {folder}: {how_to_get(source, folder)}."
 
 
-def sample_stream(seed: int, backbone: Backbone | None, tasks: int = 5) -> Stream:
+def sample_stream(seed: int, backbone: Backbone | None, tasks: int = 5, test_share: float | None = None) -> Stream:
     """The 1,500 images that come with the package, as `votestream demo` has them."""
     from votestream.demo import sample
 
-    return stream_from(*sample("train"), test=sample("test"), tasks=tasks, seed=seed, backbone=backbone, name="sample")
+    how: dict[str, Any] = {"tasks": tasks, "seed": seed, "backbone": backbone, "name": "sample"}
+    if test_share is not None:
+        return stream_from(*sample("train"), test_share=test_share, **how)
+    return stream_from(*sample("train"), test=sample("test"), **how)
 
 
 @lru_cache(maxsize=2)

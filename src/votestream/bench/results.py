@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import hashlib
 import io
@@ -90,8 +89,6 @@ class Results:
             # The row is there by now, so that who takes the run next sees that it is done; the file may go.
             path.unlink(missing_ok=True)
             lock.release()
-            with contextlib.suppress(OSError):
-                self._claims.rmdir()
 
         if run.key in self.done(retry):
             give_back()

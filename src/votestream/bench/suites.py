@@ -30,19 +30,19 @@ ON_STATISTICS = {"NCM": "ncm", "SLDA": "slda", "RLS": "rls", "FeCAM": "fecam"}  
 ON_EXEMPLARS = {"kNN": "knn", "Feature replay": "er_features"}
 
 
-def room(Q: int) -> int:
+def room(Q: int, width: int) -> int:
     """Bytes of Q features in float32: what learners without exemplars get where others get Q of them."""
-    return 4 * FEATURES * Q
+    return 4 * width * Q
 
 
-def random_features(room: int, width: int = FEATURES, classes: int = 100) -> int:
-    """RanPAC's largest M whose sums, 8 M (M + C) bytes, projection and waiting rows fit.
+def random_features(Q: int, width: int, classes: int = 100) -> int:
+    """RanPAC's largest M whose sums, 8 M (M + C) bytes, projection and waiting rows fit into the room of Q features.
 
-    >>> random_features(room(2000))
+    >>> random_features(2000, width=160)
     243
     """
     M = 1
-    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= room:
+    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= room(Q, width):
         M += 1
     return M
 
@@ -56,19 +56,19 @@ def rivals(Q: int) -> list[Method]:
     return made
 
 
-def ours(Q: int) -> list[Method]:
+def ours(Q: int, width: int) -> list[Method]:
     return [
         Method("CandidatesVoting, to the letter", "candidates_voting", {"budget": Q, **PAPER}, Q, "Ours"),
         Method("CandidatesVoting", "candidates_voting", {"budget": Q}, Q, "Ours"),
-        Method("GaussianVoting", "gaussian_voting", {"budget_bytes": room(Q)}, Q),
+        Method("GaussianVoting", "gaussian_voting", {"budget_bytes": room(Q, width)}, Q),
     ]
 
 
-def on_features(Q: int) -> list[Method]:
+def on_features(Q: int, width: int) -> list[Method]:
     """Rivals on frozen features at the same bytes."""
     return [
         *(Method(label, learner, {"budget": Q}, Q) for label, learner in ON_EXEMPLARS.items()),
-        Method("RanPAC", "ranpac", {"projection": random_features(room(Q))}, Q, ask="last"),
+        Method("RanPAC", "ranpac", {"projection": random_features(Q, width)}, Q, ask="last"),
     ]
 
 
@@ -91,20 +91,21 @@ def variants(Q: int, paper: bool) -> list[Method]:
 
 UPPER_BOUND = Method("Upper bound: linear, on all features", "joint", {}, None, "Upper-bound")
 
-SUITES: dict[str, Suite] = {
-    suite.name: suite
-    for suite in (
+
+def suites(width: int = FEATURES) -> dict[str, Suite]:
+    """All of them; budgets in bytes are those of exemplars with `width` features, the backbone's."""
+    made = (
         Suite(
             "online",
             "Online methods by exemplar budget",
-            (*on_statistics(), *(m for Q in BUDGETS for m in (*rivals(Q), *on_features(Q), *ours(Q)))),
+            (*on_statistics(), *(m for Q in BUDGETS for m in (*rivals(Q), *on_features(Q, width), *ours(Q, width)))),
             PAPERS_STREAMS,
             budgets=BUDGETS,
         ),
         Suite(
             "ablation",
             "What each part of the method is worth",
-            (*variants(2000, paper=True), *variants(2000, paper=False), *ours(2000)[2:], UPPER_BOUND),
+            (*variants(2000, paper=True), *variants(2000, paper=False), *ours(2000, width)[2:], UPPER_BOUND),
             PAPERS_STREAMS,
             budgets=(2000,),
         ),
@@ -121,7 +122,7 @@ SUITES: dict[str, Suite] = {
             # Budgets are full after 100 samples a class, and bytes do not depend on what was learned.
             (
                 *(Method("ER", "er", {"budget": Q}, Q, "images", ask="last") for Q in (1000, 2000)),
-                *(replace(m, paper="features", ask="last") for Q in BUDGETS for m in ours(Q)[1:2]),
+                *(replace(m, paper="features", ask="last") for Q in BUDGETS for m in ours(Q, width)[1:2]),
                 Method("FeCAM", "fecam", {}, None, "statistics", ask="last"),
                 Method("GaussianVoting", "gaussian_voting", {}, None, "statistics", ask="last"),
             ),
@@ -134,7 +135,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             "confusion",
             "Where the answers go: confusion matrices of the ablation's variants",
-            (*variants(2000, paper=False), *ours(2000)[2:]),
+            (*variants(2000, paper=False), *ours(2000, width)[2:]),
             (CIFAR100,),
             plot="confusion",
             budgets=(2000,),
@@ -163,7 +164,7 @@ SUITES: dict[str, Suite] = {
                 *on_statistics(),
                 Method("GaussianVoting, no limit", "gaussian_voting"),
                 Method("RanPAC, 2000 random features", "ranpac", {}, ask="last"),
-                *(m for Q in BUDGETS for m in (*on_features(Q), *ours(Q)[1:])),
+                *(m for Q in BUDGETS for m in (*on_features(Q, width), *ours(Q, width)[1:])),
                 replace(UPPER_BOUND, paper=None, ask="last"),
             ),
             (CIFAR10, CIFAR100),
@@ -173,7 +174,7 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             "smoke",
-            "A minute on the images that come with the package",
+            "The images that come with the package",
             (
                 Method("NCM", "ncm"),
                 Method("SLDA", "slda"),
@@ -186,11 +187,14 @@ SUITES: dict[str, Suite] = {
             seeds=3,
         ),
     )
-}
+    return {suite.name: suite for suite in made}
 
 
-def find_suite(name: str) -> Suite:
-    """The suite of that name.
+SUITES = suites()
+
+
+def find_suite(name: str, width: int = FEATURES) -> Suite:
+    """The suite of that name, for features of that width.
 
     >>> find_suite("smok")
     Traceback (most recent call last):
@@ -199,4 +203,4 @@ def find_suite(name: str) -> Suite:
     """
     if name not in SUITES:
         raise ValueError(f"There is no suite {name!r}. {did_you_mean(name, SUITES)}")
-    return SUITES[name]
+    return suites(width)[name]

@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import votestream as vs
+from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results
-from votestream.bench.runs import KEY
+from votestream.bench.runs import KEY, Method, Run, StreamSpec
 from votestream.cli import app
 
 DOCS = Path(__file__).parents[1] / "docs" / "bench.md"
@@ -138,25 +138,7 @@ def test_a_failed_run_is_run_again_only_when_asked_to(smoke, monkeypatch):
 SERIES = ["--learner", "mine:Slow", "--method", "Slow", "--method", "NCM", "--stream", "mine:blobs", "--seeds", "5"]
 
 
-@pytest.fixture(scope="module")
-def together(tmp_path_factory):
-    """The series by two processes at once."""
-    folder = tmp_path_factory.mktemp("together")
-    outputs = [ended(process) for process in [bench(folder, *SERIES, "--jobs", "1") for _ in range(2)]]
-    return folder, outputs
-
-
-def test_two_processes_share_the_runs_and_do_none_twice(together):
-    folder, outputs = together
-    assert lines_in(folder) == 10
-    assert Counter((row["method"], row["seed"]) for row in rows_in(folder)) == {
-        (method, str(seed)): 1 for method in ("Slow", "NCM") for seed in range(5)
-    }
-    assert sum(int(re.search(r"(\d+) done in", output).group(1)) for output in outputs) == 10
-    assert list((folder / "results" / ".smoke.running").iterdir()) == []
-
-
-def test_killed_and_gone_on_with_is_the_same_as_never_stopped(together, tmp_path):
+def test_killed_and_gone_on_with_by_two_at_once_is_the_same_as_never_stopped(tmp_path, monkeypatch):
     process = bench(tmp_path, *SERIES, "--jobs", "2")
     while lines_in(tmp_path) < 3 and process.poll() is None:
         time.sleep(0.01)
@@ -166,14 +148,26 @@ def test_killed_and_gone_on_with_is_the_same_as_never_stopped(together, tmp_path
     assert 3 <= before < 10
     kept = path.read_bytes()
     path.write_bytes(kept + b'Slow,mine:Slow,{},"torn')
-    output = ended(bench(tmp_path, *SERIES, "--jobs", "2"))
-    assert f"{before} of 10 runs were there, {10 - before} done" in output
+
+    both = [bench(tmp_path, *SERIES, "--jobs", "1") for _ in range(2)]
+    outputs = [ended(process) for process in both]
+    assert sum(int(re.search(r"(\d+) done in", output).group(1)) for output in outputs) == 10 - before
     assert path.read_bytes().startswith(kept)
+    assert lines_in(tmp_path) == 10
+    assert list((tmp_path / "results" / ".smoke.running").iterdir()) == []
 
-    def measured(folder):
-        return sorted(tuple(row[name] for name in MEASURED) for row in rows_in(folder))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    digest = vs.create_backbone("reduced_resnet18", device="cpu").digest[:12]
+    whole = Results(tmp_path / "whole.csv")
+    for seed in range(5):
+        for method in (Method("NCM", "ncm"), Method("Slow", "mine:Slow")):
+            whole.append(carry_out(Run(method, StreamSpec("mine:blobs"), seed, "reduced_resnet18", digest)))
+    assert measured(rows_in(tmp_path)) == measured(whole.rows())
 
-    assert measured(tmp_path) == measured(together[0])
+
+def measured(rows):
+    return sorted(tuple(row[name] for name in MEASURED) for row in rows)
 
 
 def test_ctrl_c_ends_the_processes_and_says_how_to_go_on(tmp_path):

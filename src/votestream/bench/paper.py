@@ -72,10 +72,11 @@ AUGMENTATION: dict[str, dict[str, dict[int | None, tuple[float, ...]]]] = {
 
 FIGURES = {"online": ONLINE, "ablation": ABLATION, "augmentation": AUGMENTATION, "beta": ONLINE}
 SOURCES = {
-    "online": "tables of Avg and Last on Split CIFAR-10 and CORE-50 (section 4.2) and on Split CIFAR-100 (supplement)",
-    "ablation": "table of the ablation study (section 4.4), Avg at Q = 2000",
-    "augmentation": "table of the exemplar augmentation step (section 4.4), Avg",
-    "beta": "tables of Avg and Last (section 4.2, supplement), where beta is 0.5",
+    "online": "tables of Avg and Last on Split CIFAR-10 and CORE-50 (section 4.2) and on Split CIFAR-100 (supplement), "
+    "with a backbone of its own",
+    "ablation": "table of the ablation study (section 4.4), Avg at Q = 2000, with a backbone of its own",
+    "augmentation": "table of the exemplar augmentation step (section 4.4), Avg, with a backbone of its own",
+    "beta": "tables of Avg and Last (section 4.2, supplement), where beta is 0.5, with a backbone of its own",
     "storage": "formulas of section 4.5, with one byte a colour and four a feature",
 }
 

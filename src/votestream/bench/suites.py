@@ -39,7 +39,7 @@ def random_features(Q: int, width: int, classes: int = 100) -> int:
     """RanPAC's largest M whose sums, 8 M (M + C) bytes, projection and waiting rows fit into the room of Q features.
 
     >>> random_features(2000, width=160)
-    243
+    267
     """
     M = 1
     while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= room(Q, width):

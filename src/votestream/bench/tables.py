@@ -138,10 +138,12 @@ def body(block: Block) -> list[list[str]]:
 
 def note(suite: Suite) -> str:
     """What the figures are."""
-    accuracy = "Accuracies in per cent, mean ± half the 95 % interval over seeds (Student's t)."
-    if suite.name not in SOURCES:
-        return accuracy
-    return f"{accuracy} The paper's figures: {SOURCES[suite.name]}, with a backbone of its own."
+    told = []
+    if suite.metrics != ("bytes",):
+        told.append("Accuracies in per cent, mean ± half the 95 % interval over seeds (Student's t).")
+    if suite.name in SOURCES:
+        told.append(f"The paper's figures: {SOURCES[suite.name]}.")
+    return " ".join(told)
 
 
 def markdown(suite: Suite, rows: Rows) -> str:

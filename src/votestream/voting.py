@@ -105,7 +105,7 @@ class Neighbours:
 
     def distances(self, X: Array) -> Array:
         """(n, n_groups); infinite where a group has no exemplar."""
-        rows = max(1, (1 << 19 if self._numpy else 1 << 26) // len(self._exemplars))
+        rows = max(1, (1 << 21 if self._numpy else 1 << 26) // len(self._exemplars))
         if len(X) <= rows:
             return self._block(X)
         parts = [self._block(X[i : i + rows]) for i in range(0, len(X), rows)]

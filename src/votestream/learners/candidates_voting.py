@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from votestream import voting
 from votestream.learners.base import Learner, register
 from votestream.learners.head import GrowingHead
+from votestream.learners.revisited import Revisited
 from votestream.learners.vote import Vote
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 from votestream.persistence import joined, part_of
@@ -270,11 +272,34 @@ class CandidatesVoting(Learner):
             shares = score[:, task] * np.exp(logits - s[:, task])
         return shares / shares.sum(1, keepdims=True)
 
-    def _vote(self, X: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
+    def examiner(self, X: ArrayLike) -> Callable[[NDArray[np.intp]], NDArray[Any]]:
+        """A function of rows that answers as `predict(X[rows])` does, up to rounding, and learns to be quick at it.
+
+        For who asks about the same X after each task: on the CPU, distances to exemplars that are still there are
+        not measured again.
+        """
+        queries = self._check_X(X, None)
+        known, tasks = Revisited(queries), np.empty(0, np.int64)
+
+        def answer(rows: NDArray[np.intp]) -> NDArray[Any]:
+            nonlocal known, tasks
+            if self.decide != "vote" or self._place.device.type != "cpu":
+                return self.predict(queries[rows])
+            now = self.task_of_class_
+            if (now[: len(tasks)] != tasks).any():  # tasks that were found have turned out to be one
+                known = Revisited(queries)
+            tasks, store = now, self._memory.store
+            near = known.distances(rows, store.items, store.arrivals, now[store.labels], now.max() + 1)
+            _, candidates, _, _, _, score = self._vote(queries[rows], near)
+            return self._labels()[candidates[np.arange(len(rows)), score.argmax(1)]]
+
+        return answer
+
+    def _vote(self, X: Array, near: Array | None = None) -> tuple[Array, Array, Array, Array, Array, Array]:
         ready = self._prepared()
         s, candidates = voting.candidates(self._logits(X), ready.table)
         s_hat = voting.normalise(s, ready.norms[candidates])
-        w = voting.prior(ready.by_task.distances(X))
+        w = voting.prior(ready.by_task.distances(X) if near is None else near)
         gamma, score = voting.combine(s_hat, w, ready.beta)
         return s, candidates, s_hat, w, gamma, score
 

@@ -1,0 +1,293 @@
+"""`votestream bench`: run the comparisons, and turn their rows into tables, plots and a report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from votestream.data_cli import DataDir
+
+# Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
+if TYPE_CHECKING:
+    from votestream.bench.results import Results
+    from votestream.bench.runs import Suite
+
+app = typer.Typer(help="Compare methods on streams: runs, tables, plots, a report.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="SUITE", help="As `votestream bench list` has it.")]
+Folder = Annotated[Path, typer.Option("--results", help="Folder of the results, one CSV file a suite.")]
+Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training part: to choose settings.")]
+RESULTS = Path("results")
+
+
+class Format(str, Enum):
+    md = "md"
+    tex = "tex"
+    csv = "csv"
+
+
+@app.command("list")
+def list_command(folder: Folder = RESULTS) -> None:
+    """Show the suites, their runs, and how many are done."""
+    from votestream.bench.suites import SUITES
+
+    table = Table("suite", "what", "streams", "methods", "rows")
+    for suite in SUITES.values():
+        rows = _results(suite.name, folder, False).rows()
+        streams = ", ".join(stream.name for stream in suite.streams)
+        table.add_row(suite.name, suite.title, streams, str(len(suite.methods)), str(len(rows)))
+    Console().print(table)
+
+
+@app.command("run")
+def run_command(
+    name: Name,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as the suite has.")] = None,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one a core.")] = None,
+    device: Annotated[
+        str, typer.Option(help='"auto" is the GPU, if any, for methods that train a network, else the CPU.')
+    ] = "auto",
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only methods whose name or learner fits; repeat it, * fits all.")
+    ] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(help="Only these streams of the suite; or one of yours, module:function.")
+    ] = None,
+    learner: Annotated[
+        list[str] | None, typer.Option(help="A learner of yours too: module:Class, or an entry point's name.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner.")
+    ] = None,
+    backbone: Annotated[str | None, typer.Option(help="Another backbone than the suite's.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed ones again.")] = False,
+    validate: Validate = False,
+    folder: Folder = RESULTS,
+    data_dir: DataDir = None,
+) -> None:
+    """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
+    from votestream.bench.runner import clock, run_all
+
+    try:
+        suite = _asked(name, method, stream, learner, settings, backbone, validate)
+        suite = _where_data_is(suite, data_dir)
+        runs = list(suite.runs(_digest(suite.backbone), range(first_seed, first_seed + (seeds or suite.seeds))))
+        results = _results(name, folder, validate)
+        results.rows()  # a file that cannot be gone on with is told before anything is run
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    command = shlex.join(["votestream", *sys.argv[1:]])
+    where = None if data_dir is None else str(data_dir)
+    try:
+        progress = run_all(runs, results, jobs=jobs, device=device, data_dir=where, retry=retry, command=command)
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted. What has ended is in {results.path}; the same command goes on.", err=True)
+        raise typer.Exit(130) from None
+    there = f"{progress.done_before} of {progress.total} runs were there, " if progress.done_before else ""
+    typer.echo(f"{there}{progress.done} done in {clock(progress.seconds)}: {results.path}")
+    if progress.elsewhere:
+        typer.echo(f"{progress.elsewhere} more are done or under way in another process.")
+    failed = [row for row in results.rows() if row["error"]]
+    if failed:
+        typer.echo(f"{len(failed)} rows tell of failed runs; `--retry` runs them again.", err=True)
+    if progress.failed:
+        raise typer.Exit(1)
+
+
+@app.command("show")
+def show_command(name: Name, validate: Validate = False, folder: Folder = RESULTS) -> None:
+    """Print a suite's tables in the terminal."""
+    from votestream.bench.tables import blocks, body, header, note
+
+    suite, rows = _suite_and_rows(name, folder, validate)
+    console = Console()
+    for block in blocks(suite, rows):
+        first, *others = header(block)
+        table = Table(title=f"{suite.title}: {block.stream}", title_justify="left")
+        table.add_column(first, overflow="fold")
+        for column in others:
+            table.add_column(column, justify="right")
+        for line in body(block):
+            table.add_row(*line)
+        console.print(table)
+    typer.echo(note(suite))
+    for row in rows:
+        if row["error"]:
+            typer.echo(
+                f"Failed: {row['method']} on {row['stream']}, seed {row['seed']}: {row['error'].split(' | ')[-1]}"
+            )
+
+
+@app.command("table")
+def table_command(
+    name: Name,
+    format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (a line a cell).")] = Format.md,
+    out: Annotated[Path | None, typer.Option(help="A file; by default it is printed.")] = None,
+    validate: Validate = False,
+    folder: Folder = RESULTS,
+) -> None:
+    """Write a suite's tables: ours with its interval, the paper's figures, the difference."""
+    from votestream.bench.tables import FORMATS
+
+    suite, rows = _suite_and_rows(name, folder, validate)
+    _write(FORMATS[format.value](suite, rows), out)
+
+
+@app.command("plot")
+def plot_command(
+    name: Name,
+    out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default SUITE.png.")] = None,
+    validate: Validate = False,
+    folder: Folder = RESULTS,
+) -> None:
+    """Draw a suite's figure: curves after each task, accuracy against bytes, or confusion matrices."""
+    import importlib.util
+
+    suite, rows = _suite_and_rows(name, folder, validate)
+    out = out or Path(f"{name}.png")
+    _check_folder(out)
+    if importlib.util.find_spec("matplotlib") is None:
+        typer.echo("Drawing needs matplotlib: pip install 'votestream[plots]'.", err=True)
+        raise typer.Exit(1)
+    from votestream.bench.plot import plot_suite
+
+    try:
+        plot_suite(suite, rows, out)
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"Picture: {out}")
+
+
+@app.command("report")
+def report_command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[SUITE]...", help="All that have rows unless given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
+    folder: Folder = RESULTS,
+) -> None:
+    """Write one page with every table and plot: a single file that needs nothing else."""
+    from votestream.bench.report import page
+    from votestream.bench.suites import SUITES
+
+    _check_folder(out)
+    if names:
+        found = [_suite_and_rows(name, folder, False) for name in names]
+    else:
+        found = [(suite, _results(suite.name, folder, False).rows()) for suite in SUITES.values()]
+        found = [(suite, rows) for suite, rows in found if rows]
+    if not found:
+        typer.echo(f"There are no results in {folder}: `votestream bench run smoke` makes some.", err=True)
+        raise typer.Exit(1)
+    _write(page(found), out)
+    typer.echo(f"Report: {out}")
+
+
+def _asked(
+    name: str, methods: list[str] | None, streams: list[str] | None, learners: list[str] | None,
+    settings: list[str] | None, backbone: str | None, validate: bool,
+) -> Suite:  # fmt: skip
+    """The suite with what the command adds and takes away."""
+    from dataclasses import replace
+
+    from votestream.bench.finding import added_methods, find_stream, the_backbone
+    from votestream.bench.runs import StreamSpec
+    from votestream.bench.suites import find_suite
+
+    suite = find_suite(name)
+    if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
+        suite = replace(find_suite(name, the_backbone(backbone, "cpu").feature_dim), backbone=backbone)
+    if settings and not learners:
+        raise ValueError("--set is for a learner given by --learner.")
+    extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
+    suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or [])
+    own = [spec for spec in streams or [] if ":" in spec or spec == "sample"]
+    patterns = [spec for spec in streams or [] if spec not in own]
+    suite = replace(suite, streams=()) if own and not patterns else suite.only_streams(patterns)
+    for spec in own:
+        find_stream(spec)
+    specs = [*suite.streams, *(StreamSpec(spec) for spec in own)]
+    if validate:
+        specs = [replace(spec, options={**spec.options, "test_share": 0.2}) for spec in specs]
+    return replace(suite, streams=tuple(specs))
+
+
+def _settings(pairs: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, values as JSON has them, or else as texts."""
+    made = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(f"--set takes NAME=VALUE, not {pair!r}.")
+        try:
+            made[name] = json.loads(value)
+        except json.JSONDecodeError:
+            made[name] = value
+    return made
+
+
+def _where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
+    """The suite without the streams whose data is not here, which are named."""
+    from dataclasses import replace
+
+    from votestream.bench.finding import missing_data
+
+    where = None if data_dir is None else str(data_dir)
+    absent = {stream.name: missing_data(stream, where) for stream in suite.streams}
+    for why in filter(None, absent.values()):
+        typer.echo(f"Left out: {why}", err=True)
+    here = tuple(stream for stream in suite.streams if not absent[stream.name])
+    if not here:
+        raise ValueError(f"None of the streams of {suite.name} has its data here.")
+    return replace(suite, streams=here)
+
+
+def _digest(backbone: str) -> str:
+    from votestream.bench.finding import the_backbone
+
+    return the_backbone(backbone, "cpu").digest[:12]
+
+
+def _results(name: str, folder: Path, validate: bool) -> Results:
+    from votestream.bench.results import Results
+
+    return Results(folder / f"{name}{'_validation' if validate else ''}.csv")
+
+
+def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, list[dict[str, str]]]:
+    from votestream.bench.suites import find_suite
+
+    try:
+        suite, results = find_suite(name), _results(name, folder, validate)
+        rows = results.rows()
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    if not rows:
+        typer.echo(f"There are no rows in {results.path}: `votestream bench run {name}` makes them.", err=True)
+        raise typer.Exit(1)
+    return suite, rows
+
+
+def _check_folder(out: Path) -> None:
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    _check_folder(out)
+    out.write_text(text, encoding="utf-8")

@@ -1,0 +1,178 @@
+"""Learners and streams by name, by entry point, or as `module:name`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+import numpy as np
+
+from votestream.backbones import Backbone, create_backbone
+from votestream.backbones.registry import did_you_mean
+from votestream.bench.runs import Method, StreamSpec
+from votestream.learners import Learner, list_learners
+from votestream.learners.base import _REGISTRY
+from votestream.learners.image_classifier import ImageClassifier
+from votestream.learners.network import NetworkLearner
+from votestream.streams import Stream, list_streams, stream, stream_from
+from votestream.streams.catalogue import SOURCES, data_folder, how_to_get, missing
+from votestream.streams.data_set import DataSet
+from votestream.streams.make import _BENCHMARKS
+
+
+def find_learner(name: str) -> type[Learner]:
+    """The class of a registered learner, of an entry point in `votestream.learners`, or of `module:Class`.
+
+    >>> find_learner("ncm").__name__, find_learner("votestream.learners.slda:StreamingLDA").__name__
+    ('NearestClassMean', 'StreamingLDA')
+    """
+    if ":" in name:
+        found = _imported(name)
+    elif name in _REGISTRY:
+        return _REGISTRY[name]
+    else:
+        found = _entry_point("votestream.learners", name)
+        if found is None:
+            raise ValueError(f"There is no learner {name!r}. {did_you_mean(name, list_learners())}")
+    if not (isinstance(found, type) and hasattr(found, "partial_fit") and hasattr(found, "predict")):
+        raise ValueError(f"{name} is no learner: it must be a class with partial_fit and predict.")
+    return found
+
+
+def takes_images(learner: type[Learner]) -> bool:
+    """Whether it is fed images; the others are fed a backbone's features. `takes_images` on the class decides."""
+    return getattr(learner, "takes_images", issubclass(learner, (NetworkLearner, ImageClassifier)))
+
+
+def added_methods(name: str, settings: Mapping[str, Any], budgets: tuple[int, ...]) -> list[Method]:
+    """A learner of one's own as methods of a suite: once for each budget, if it has a `budget` that is not set."""
+    parameters = _parameters(find_learner(name))
+    unknown = set(settings) - set(parameters)
+    if unknown:
+        raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}. It has {', '.join(parameters)}.")
+    label = name.rpartition(":")[2] + "".join(f", {key}={value}" for key, value in settings.items() if key != "budget")
+    if "budget" in settings or "budget" not in parameters or not budgets:
+        return [Method(label, name, settings, settings.get("budget"))]
+    return [Method(label, name, {**settings, "budget": Q}, Q) for Q in budgets]
+
+
+def create_learner(method: Method, **offered: Any) -> Learner:
+    """The method's learner; of what is offered (a seed, a device, ...) it gets what its constructor takes."""
+    cls = find_learner(method.learner)
+    known = _parameters(cls)
+    return cls(**{**{name: value for name, value in offered.items() if name in known}, **method.settings})
+
+
+def _parameters(cls: type) -> list[str]:
+    return [name for name in inspect.signature(cls).parameters if name != "self"]
+
+
+def make_stream(spec: StreamSpec, seed: int, backbone: Backbone | None, data_dir: str | None) -> Stream:
+    """The stream for a seed: a benchmark's, "sample", an entry point in `votestream.streams`, or `module:function`.
+
+    A function of your own is called as `function(seed=..., backbone=..., **options)` and returns a `Stream`.
+    """
+    options = dict(spec.options)
+    limit = options.pop("limit", None)
+    function = find_stream(spec.name)
+    if function is not None:
+        made = function(seed=seed, backbone=backbone, **options)
+    elif set(options) <= {"tasks"} and spec.name != "core50-nc":
+        # Order and tasks follow from the seed, the samples do not: they are loaded once for all seeds.
+        sizes = tuple(options["tasks"]) if isinstance(options.get("tasks"), list) else options.get("tasks")
+        data, sizes = _loaded(spec.name, sizes, backbone, data_dir)
+        test = None if data.X_test is None else (data.X_test, data.y_test)
+        made = stream_from(data.X, data.y, test=test, tasks=sizes, seed=seed, name=spec.name)
+    else:
+        made = stream(spec.name, seed=seed, backbone=backbone, data_dir=data_dir, **options)
+    return made if limit is None else _limited(made, limit)
+
+
+def missing_data(spec: StreamSpec, data_dir: str | None) -> str | None:
+    """How to get a stream's data set where it is not on this machine; None where it is, or none is needed."""
+    if spec.name not in _BENCHMARKS:
+        return None
+    source, folder = SOURCES[_BENCHMARKS[spec.name][0]], data_folder(data_dir)
+    if not missing(source, folder):
+        return None
+    return f"{source.name} is not in {folder}: {how_to_get(source, folder)}."
+
+
+def sample_stream(seed: int, backbone: Backbone | None, tasks: int = 5, test_share: float | None = None) -> Stream:
+    """The 1,500 images that come with the package, as `votestream demo` has them."""
+    from votestream.demo import sample
+
+    how: dict[str, Any] = {"tasks": tasks, "seed": seed, "backbone": backbone, "name": "sample"}
+    if test_share is not None:
+        return stream_from(*sample("train"), test_share=test_share, **how)
+    return stream_from(*sample("train"), test=sample("test"), **how)
+
+
+@lru_cache(maxsize=2)
+def the_backbone(name: str, device: str) -> Backbone:
+    return create_backbone(name, device=device)
+
+
+@lru_cache(maxsize=3)
+def _loaded(
+    name: str, tasks: Any, backbone: Backbone | None, data_dir: str | os.PathLike[str] | None
+) -> tuple[DataSet, list[int]]:
+    """The samples of a stream, and the number of classes of each task."""
+    made = stream(name, tasks=tasks, backbone=backbone, data_dir=data_dir)
+    return made.data, [len(task.new_classes) for task in made]
+
+
+def _limited(made: Stream, limit: int) -> Stream:
+    """The same stream with the first `limit` samples of each class only."""
+    seen = np.zeros(len(made.class_order), int)
+    plan = []
+    for rows in made.plan:
+        keep = []
+        for row, place in zip(rows.tolist(), made.labels[rows].tolist(), strict=True):
+            seen[place] += 1
+            if seen[place] <= limit:
+                keep.append(row)
+        plan.append(np.array(keep, np.int64))
+    return replace(made, plan=tuple(plan), how=(*made.how, f"the first {limit} samples of each class"))
+
+
+def find_stream(name: str) -> Callable[..., Stream] | None:
+    """The function that makes a stream of one's own; None for those that `votestream.stream` knows by name."""
+    if name == "sample":
+        return sample_stream
+    if name in list_streams() or name.startswith("folder:"):
+        return None
+    if ":" in name:
+        found = _imported(name)
+    else:
+        found = _entry_point("votestream.streams", name)
+        if found is None:
+            raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, [*list_streams(), 'sample'])}")
+    if not callable(found):
+        raise ValueError(f"{name} is no stream: it must be a function of seed and backbone that returns a Stream.")
+    return found
+
+
+def _imported(path: str) -> Any:
+    """What `module:name` names; modules in the working folder are found too."""
+    module, _, name = path.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{path}: there is no module {error.name!r} in this folder or the environment.") from error
+    except AttributeError as error:
+        raise ValueError(f"{path}: the module {module!r} has nothing called {name!r}.") from error
+
+
+def _entry_point(group: str, name: str) -> Any:
+    found = entry_points(group=group, name=name)
+    return next(iter(found)).load() if found else None

@@ -1,0 +1,68 @@
+"""What a run is worth, by the field's definitions, and how sure a mean over seeds is."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+
+def accuracy(answers: NDArray, truth: NDArray) -> float:
+    """Right answers in per cent.
+
+    >>> accuracy(np.array(["a", "b", "b"]), np.array(["a", "b", "a"])).__round__(1)
+    66.7
+    """
+    return 100 * float(np.mean(answers == truth))
+
+
+def by_task(answers: NDArray, truth: NDArray, task_of: NDArray, n_tasks: int) -> list[float]:
+    """Accuracy in per cent on the test samples of each task so far, `task_of` being theirs; nan where there are none.
+
+    >>> by_task(np.array([0, 0, 2]), np.array([0, 1, 2]), np.array([0, 0, 1]), 2)
+    [50.0, 100.0]
+    """
+    parts = [task_of == task for task in range(n_tasks)]
+    return [accuracy(answers[part], truth[part]) if part.any() else math.nan for part in parts]
+
+
+def average(after_each_task: Sequence[float]) -> float:
+    """Avg: the mean of the accuracies on all classes seen so far, measured after each task.
+
+    >>> average([90.0, 60.0])
+    75.0
+    """
+    return statistics.fmean(after_each_task)
+
+
+def last(after_each_task: Sequence[float]) -> float:
+    """Last: the accuracy on all classes after the last task."""
+    return after_each_task[-1]
+
+
+def forgetting(matrix: Sequence[Sequence[float]]) -> float | None:
+    """How far each earlier task has fallen from its best, on average (Chaudhry et al., 2018).
+
+    `matrix[l][j]` is the accuracy on task j after learning task l, j <= l. None for a single task.
+
+    >>> forgetting([[90.0], [70.0, 80.0], [75.0, 60.0, 95.0]])
+    17.5
+    """
+    falls = [max(row[task] for row in matrix[task:-1]) - matrix[-1][task] for task in range(len(matrix) - 1)]
+    known = [fall for fall in falls if not math.isnan(fall)]
+    return statistics.fmean(known) if known else None
+
+
+def interval(values: Sequence[float]) -> float | None:
+    """Half the width of the 95 % interval of the mean, by Student's t; None for fewer than two values.
+
+    >>> round(interval([1.0, 2.0, 3.0]), 3)
+    2.484
+    """
+    if len(values) < 2:
+        return None
+    return float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / len(values) ** 0.5

@@ -1,0 +1,69 @@
+"""One page with every table and plot, which needs nothing but itself."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import asdict
+from importlib import resources
+from typing import Any
+
+from votestream._version import __version__
+from votestream.bench.figures import against_bytes, curves, matrices
+from votestream.bench.runs import Suite
+from votestream.bench.tables import Block, Rows, blocks, body, header, note
+
+
+def page(found: list[tuple[Suite, Rows]]) -> str:
+    """The page as HTML. Tables are there without scripts; scripts draw the plots from numbers in the page."""
+    template = (resources.files("votestream.bench") / "report.html").read_text(encoding="utf-8")
+    links = " ".join(f'<a href="#{suite.name}">{suite.name}</a>' for suite, _ in found)
+    sections = "\n".join(_section(suite, rows) for suite, rows in found)
+    data = {suite.name: _plots(suite, rows) for suite, rows in found}
+    about = f"VoteStream {__version__}, {sum(len(rows) for _, rows in found):,} runs"
+    for mark, text in (("LINKS", links), ("SECTIONS", sections), ("ABOUT", about), ("DATA", _safe(data))):
+        template = template.replace(f"{{{{{mark}}}}}", text)
+    return template
+
+
+def _section(suite: Suite, rows: Rows) -> str:
+    failed = [row for row in rows if row["error"]]
+    parts = [
+        f'<section id="{suite.name}"><h2>{html.escape(suite.title)}</h2>',
+        f'<div class="plot" data-suite="{suite.name}"></div>',
+        *(_table(block) for block in blocks(suite, rows)),
+        f'<p class="note">{html.escape(note(suite))}</p>',
+    ]
+    if failed:
+        named = "".join(
+            f"<li>{html.escape(row['method'])} on {html.escape(row['stream'])}, seed {html.escape(row['seed'])}: "
+            f"{html.escape(row['error'].split(' | ')[-1])}</li>"
+            for row in failed
+        )
+        parts.append(f"<p>Failed:</p><ul>{named}</ul>")
+    commands = dict.fromkeys(row["command"] for row in rows)
+    hardware = dict.fromkeys(row["hardware"] for row in rows if row["hardware"])
+    made = "\n".join([*(f"$ {each}" for each in commands), *(f"# {each}" for each in hardware)])
+    parts.append(f"<details><summary>Made by</summary><pre>{html.escape(made)}</pre></details></section>")
+    return "\n".join(parts)
+
+
+def _table(block: Block) -> str:
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in header(block))
+    lines = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in line) + "</tr>" for line in body(block)
+    )
+    caption = f"<caption>{html.escape(block.stream)}</caption>"
+    return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+
+
+def _plots(suite: Suite, rows: Rows) -> dict[str, Any]:
+    if suite.plot == "confusion":
+        return {"kind": "confusion", "panels": [asdict(matrix) for matrix in matrices(suite, rows)]}
+    made = against_bytes(suite, rows) if suite.plot == "bytes" else curves(suite, rows)
+    return {"kind": suite.plot, "panels": [asdict(panel) for panel in made]}
+
+
+def _safe(data: Any) -> str:
+    """JSON that cannot end the script it stands in."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

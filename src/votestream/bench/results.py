@@ -1,0 +1,112 @@
+"""`results/SUITE.csv`: one whole row for each run, appended as it ends."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from votestream.bench.runs import KEY, Run
+
+FIELDS = (
+    *KEY,
+    *("Q", "paper row", "class order", "after each task", "by task", "Avg", "Last", "forgetting", "bytes"),
+    *("seconds learning", "seconds predicting", "confusion", "error", "version", "hardware", "finished", "command"),
+)
+
+
+class ResultsError(ValueError):
+    """A file of results that cannot be gone on with; the message says what to do."""
+
+
+class Results:
+    """The rows of one file. Several processes may append to it at once.
+
+    A row is one line, written in one piece under a lock. A process that is killed while it writes leaves at worst a
+    last line without its end, which readers pass over and the next writer cuts off.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = Results(Path(folder) / "mine.csv")
+    ...     results.append({"method": "ncm", "seed": 0, "Last": 48.7})
+    ...     [(row["method"], row["Last"]) for row in results.rows()]
+    [('ncm', '48.7')]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._claims = self.path.parent / f".{self.path.stem}.running"
+
+    def rows(self) -> list[dict[str, str]]:
+        """What is there, one row for each run: the last, where a failed one was tried again."""
+        if not self.path.exists():
+            return []
+        text = self.path.read_bytes()
+        whole = text[: text.rfind(b"\n") + 1].decode()
+        reader = csv.DictReader(io.StringIO(whole))
+        if whole and tuple(reader.fieldnames or ()) != FIELDS:
+            raise ResultsError(f"{self.path} has other columns than this version writes: move it away.")
+        return list({tuple(row[name] for name in KEY): row for row in reader}.values())
+
+    def done(self, retry: bool = False) -> set[tuple[str, ...]]:
+        """Keys of the runs that need not be run; with `retry` the failed ones are not among them."""
+        return {tuple(row[name] for name in KEY) for row in self.rows() if not (retry and row["error"])}
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row at once and for good."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path.parent / f".{self.path.stem}.lock"), self.path.open("ab+") as file:
+            _cut_torn_line(file)
+            line = io.StringIO()
+            writer = csv.DictWriter(line, FIELDS, lineterminator="\n")
+            if file.seek(0, os.SEEK_END) == 0:
+                writer.writeheader()
+            writer.writerow({name: _one_line(value) for name, value in row.items()})
+            file.write(line.getvalue().encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def claim(self, run: Run, retry: bool = False) -> Callable[[], None] | None:
+        """Take a run for this process; returns what gives it back, to be called when its row is written.
+
+        None where it is done already, or another process is at it. A process that dies gives back what it had.
+        """
+        self._claims.mkdir(parents=True, exist_ok=True)
+        path = self._claims / f"{hashlib.sha256(repr(run.key).encode()).hexdigest()[:24]}.lock"
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return None
+
+        def give_back() -> None:
+            # The row is there by now, so that who takes the run next sees that it is done; the file may go.
+            path.unlink(missing_ok=True)
+            lock.release()
+
+        if run.key in self.done(retry):
+            give_back()
+            return None
+        return give_back
+
+
+def _cut_torn_line(file: Any) -> None:
+    """Drop what follows the last line end: a row whose writer was killed."""
+    size = file.seek(0, os.SEEK_END)
+    if not size:
+        return
+    file.seek(0)
+    end = file.read().rfind(b"\n") + 1
+    if end < size:
+        file.truncate(end)
+
+
+def _one_line(value: Any) -> str:
+    text = "" if value is None else f"{value:.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return text.replace("\r", "").replace("\n", " | ")

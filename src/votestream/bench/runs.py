@@ -1,0 +1,128 @@
+"""What a suite is made of: methods, streams, and the runs that follow from them."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+KEY = ("method", "learner", "settings", "stream", "options", "backbone", "digest", "seed")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A learner with its settings, under the name that tables give it.
+
+    `learner` is a name that `votestream.create` knows, or `module:Class`. `Q` is the budget it stands for in
+    tables, None where it has none. `paper` is the row of the paper's tables that it is compared with.
+    `ask` is "each" to be tested after each task, "last" where an answer costs too much for that.
+    """
+
+    label: str
+    learner: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    Q: int | None = None
+    paper: str | None = None
+    ask: str = "each"
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """A stream by name (or `module:function`) and the options it is made with, for any seed.
+
+    Besides those of `votestream.stream`, `limit` lets only so many samples of each class arrive.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one stream with one seed: all that decides the outcome."""
+
+    method: Method
+    stream: StreamSpec
+    seed: int
+    backbone: str
+    digest: str  # of the backbone's weights
+    confusion: bool = False  # whether the last confusion matrix is kept
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """How the results tell this run from the others."""
+        return {
+            "method": self.method.label,
+            "learner": self.method.learner,
+            "settings": as_json(self.method.settings),
+            "stream": self.stream.name,
+            "options": as_json(self.stream.options),
+            "backbone": self.backbone,
+            "digest": self.digest,
+            "seed": str(self.seed),
+        }
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.columns[name] for name in KEY)
+
+    def __str__(self) -> str:
+        Q = "" if self.method.Q is None else f", Q {self.method.Q}"
+        return f"{self.method.label}{Q} on {self.stream.name}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Methods and streams that belong together, and how their table looks.
+
+    `metrics` are the columns of the table (Avg, Last, forgetting, bytes); `plot` is "curves" (accuracy after each
+    task), "bytes" (Last against bytes) or "confusion". `budgets` are what a learner added by `--learner` runs with.
+    """
+
+    name: str
+    title: str
+    methods: tuple[Method, ...]
+    streams: tuple[StreamSpec, ...]
+    backbone: str = "reduced_resnet18"
+    metrics: tuple[str, ...] = ("Avg", "Last")
+    plot: str = "curves"
+    budgets: tuple[int, ...] = ()
+    seeds: int = 5
+
+    def runs(self, digest: str, seeds: range) -> Iterator[Run]:
+        """All of them, seed by seed, so that a series cut short has whole seeds."""
+        for seed in seeds:
+            for stream in self.streams:
+                for method in self.methods:
+                    yield Run(method, stream, seed, self.backbone, digest, self.plot == "confusion")
+
+    def only_methods(self, patterns: list[str]) -> Suite:
+        """The part whose methods (label or learner) fit one of the patterns; all where there are none."""
+        chosen = tuple(m for m in self.methods if _fits(patterns, m.label, m.learner))
+        if not chosen:
+            labels = dict.fromkeys(m.label for m in self.methods)
+            raise ValueError(f"No method of {self.name} is called {', '.join(patterns)}. Known: {', '.join(labels)}.")
+        return replace(self, methods=chosen)
+
+    def only_streams(self, patterns: list[str]) -> Suite:
+        """The part whose streams fit one of the patterns; all where there are none."""
+        chosen = tuple(s for s in self.streams if _fits(patterns, s.name))
+        if not chosen:
+            known = ", ".join(s.name for s in self.streams)
+            raise ValueError(f"No stream of {self.name} is called {', '.join(patterns)}. Known: {known}.")
+        return replace(self, streams=chosen)
+
+
+def _fits(patterns: list[str], *names: str) -> bool:
+    return not patterns or any(fnmatch.fnmatch(n.lower(), p.lower()) for n in names for p in patterns)
+
+
+def as_json(value: Any) -> str:
+    """The same text for the same value: settings are told apart by it.
+
+    >>> as_json({"b": 1, "a": None})
+    '{"a": null, "b": 1}'
+    """
+    return json.dumps(dict(value) if isinstance(value, Mapping) else value, sort_keys=True)

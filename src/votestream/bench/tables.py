@@ -1,0 +1,207 @@
+"""Rows become tables: ours with its interval, the paper's figure beside it, and the difference."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+
+from votestream.bench.metrics import interval
+from votestream.bench.paper import SOURCES, figure
+from votestream.bench.runs import Suite
+
+Rows = list[dict[str, str]]
+CSV_FIELDS = ("suite", "stream", "method", "Q", "metric", "mean", "interval", "seeds", "paper", "difference")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean over seeds, and what the paper has in its place; None where there is nothing."""
+
+    mean: float | None
+    half: float | None  # of the 95 % interval
+    seeds: int
+    paper: float | None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.mean is None or self.paper is None else self.mean - self.paper
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method at a budget."""
+
+    method: str
+    Q: str
+    cells: dict[str, Cell]
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stream's table."""
+
+    stream: str
+    lines: list[Line]
+    metrics: tuple[str, ...]
+
+    def with_paper(self, metric: str) -> bool:
+        return any(line.cells[metric].paper is not None for line in self.lines)
+
+
+def blocks(suite: Suite, rows: Rows) -> list[Block]:
+    """A table for each stream that has rows, in the suite's order. Methods that only the paper has are in it too.
+
+    Methods of the suite stand in its order, others that were run with it after them.
+    """
+    labels = list(dict.fromkeys([(m.label, m.Q) for m in suite.methods]))
+    paper_rows = {(m.label, m.Q): m.paper for m in suite.methods}
+    made = []
+    for title, of_stream in by_stream(suite, rows).items():
+        stream = of_stream[0]["stream"]
+        found: dict[tuple[str, int | None], Rows] = defaultdict(list)
+        for row in of_stream:
+            found[row["method"], int(row["Q"]) if row["Q"] else None].append(row)
+        lines = []
+        for method, Q in [*labels, *(key for key in found if key not in paper_rows)]:
+            own = found.get((method, Q), [])
+            paper_row = paper_rows.get((method, Q)) or (own[0]["paper row"] if own else "") or ""
+            cells = {
+                metric: _cell(own, metric, figure(suite.name, stream, paper_row, Q, metric)) for metric in suite.metrics
+            }
+            if own or any(cell.paper is not None for cell in cells.values()):
+                lines.append(Line(method, "" if Q is None else str(Q), cells, len(own)))
+        made.append(Block(title, lines, suite.metrics))
+    return made
+
+
+def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
+    """Rows that may be averaged, under the stream's name, and what else tells them apart where there are several."""
+    good = [row for row in rows if not row["error"]]
+    order = list(dict.fromkeys([*(s.name for s in suite.streams), *(row["stream"] for row in good)]))
+    found: dict[str, Rows] = {}
+    for stream in order:
+        own = [row for row in good if row["stream"] == stream]
+        kinds = dict.fromkeys((row["backbone"], row["digest"], row["options"]) for row in own)
+        for kind in kinds:
+            title = stream if len(kinds) == 1 else f"{stream}, {kind[0]} {kind[1]}, {kind[2]}"
+            found[title] = [row for row in own if (row["backbone"], row["digest"], row["options"]) == kind]
+    return found
+
+
+def _cell(rows: Rows, metric: str, paper: float | None) -> Cell:
+    values = [float(row[metric]) for row in rows if row[metric]]
+    mean = statistics.fmean(values) if values else None
+    return Cell(mean, interval(values), len(values), paper)
+
+
+def as_text(value: float | None, metric: str, signed: bool = False) -> str:
+    """A number as tables show it: bytes whole, accuracies to a tenth, nothing for None.
+
+    >>> as_text(1280000.0, "bytes"), as_text(47.66, "Last"), as_text(-0.52, "Last", signed=True), as_text(None, "Avg")
+    ('1,280,000', '47.7', '-0.5', '')
+    """
+    if value is None:
+        return ""
+    sign = "+" if signed else ""
+    return f"{value:{sign},.0f}" if metric == "bytes" else f"{value:{sign}.1f}"
+
+
+def cell_text(cell: Cell, metric: str) -> str:
+    mean = as_text(cell.mean, metric)
+    half = "" if metric == "bytes" and not cell.half else as_text(cell.half, metric)
+    return f"{mean} ± {half}" if half else mean
+
+
+def header(block: Block) -> list[str]:
+    columns = ["method", "Q"]
+    for metric in block.metrics:
+        columns += [metric, "paper", "difference"] if block.with_paper(metric) else [metric]
+    return [*columns, "seeds"]
+
+
+def body(block: Block) -> list[list[str]]:
+    made = []
+    for line in block.lines:
+        texts = [line.method, line.Q]
+        for metric in block.metrics:
+            cell = line.cells[metric]
+            texts.append(cell_text(cell, metric))
+            if block.with_paper(metric):
+                texts += [as_text(cell.paper, metric), as_text(cell.difference, metric, signed=True)]
+        made.append([*texts, str(line.seeds) if line.seeds else ""])
+    return made
+
+
+def note(suite: Suite) -> str:
+    """What the figures are."""
+    told = []
+    if suite.metrics != ("bytes",):
+        told.append("Accuracies in per cent, mean ± half the 95 % interval over seeds (Student's t).")
+    if suite.name in SOURCES:
+        told.append(f"The paper's figures: {SOURCES[suite.name]}.")
+    return " ".join(told)
+
+
+def markdown(suite: Suite, rows: Rows) -> str:
+    parts = [f"## {suite.title}", note(suite)]
+    for block in blocks(suite, rows):
+        columns = header(block)
+        ruler = ["---", *["---:"] * (len(columns) - 1)]
+        lines = [columns, ruler, *body(block)]
+        parts += [f"### {block.stream}", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(suite: Suite, rows: Rows) -> str:
+    """Tables for a paper, with the rules of booktabs."""
+    parts = []
+    for block in blocks(suite, rows):
+        columns = header(block)
+        lines = [" & ".join(map(_tex, line)) + r" \\" for line in body(block)]
+        parts.append(
+            "\n".join(
+                [
+                    r"\begin{table}",
+                    r"\centering",
+                    rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
+                    r"\toprule",
+                    " & ".join(map(_tex, columns)) + r" \\",
+                    r"\midrule",
+                    *lines,
+                    r"\bottomrule",
+                    r"\end{tabular}",
+                    rf"\caption{{{_tex(suite.title)}: {_tex(block.stream)}. {_tex(note(suite))}}}",
+                    r"\end{table}",
+                ]
+            )
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _tex(text: str) -> str:
+    for plain, safe in (("\\", r"\textbackslash{}"), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#")):
+        text = text.replace(plain, safe)
+    return text.replace("±", r"$\pm$")
+
+
+def comma_separated(suite: Suite, rows: Rows) -> str:
+    """One line a cell, numbers in full: for programs."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_FIELDS)
+    for block in blocks(suite, rows):
+        for line in block.lines:
+            for metric, cell in line.cells.items():
+                numbers = [cell.mean, cell.half, cell.seeds, cell.paper, cell.difference]
+                texts = ["" if n is None else n if isinstance(n, int) else f"{n:.6g}" for n in numbers]
+                if metric == "bytes" and cell.mean is not None:
+                    texts[0] = f"{cell.mean:.0f}"
+                writer.writerow([suite.name, block.stream, line.method, line.Q, metric, *texts])
+    return text.getvalue()
+
+
+FORMATS = {"md": markdown, "tex": latex, "csv": comma_separated}

@@ -1,0 +1,134 @@
+"""Processes that carry out runs, one at a time each; one that dies costs its own run only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing import connection, get_context, parent_process
+from multiprocessing.connection import Connection
+from typing import Any
+
+from votestream.bench.runs import Run
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass
+class Report:
+    """What a worker says about its run: how far it is, or a row, or why there is none."""
+
+    run: Run
+    task: int = 0
+    tasks: int = 0
+    row: dict[str, Any] | None = None
+    error: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.row is not None or bool(self.error)
+
+
+class Workers:
+    """At most `jobs` processes, each with its share of the cores; all of them may share a GPU."""
+
+    def __init__(self, jobs: int, device: str, data_dir: str | None) -> None:
+        self._jobs, self._how = jobs, (device, data_dir, max(1, (os.cpu_count() or 1) // jobs))
+        self._idle: list[tuple[Any, Connection]] = []
+        self._busy: dict[Connection, tuple[Any, Run]] = {}
+
+    @property
+    def free(self) -> bool:
+        return len(self._busy) < self._jobs
+
+    @property
+    def running(self) -> list[Run]:
+        return [run for _, run in self._busy.values()]
+
+    def start(self, run: Run) -> None:
+        process, pipe = self._idle.pop() if self._idle else self._new()
+        try:
+            pipe.send(run)
+        except OSError:  # it died while it had nothing to do
+            process, pipe = self._new()
+            pipe.send(run)
+        self._busy[pipe] = process, run
+
+    def reports(self, timeout: float) -> Iterator[Report]:
+        """What came in, after waiting for at most so many seconds."""
+        for pipe in connection.wait(list(self._busy), timeout):
+            assert isinstance(pipe, Connection)
+            process, run = self._busy[pipe]
+            try:
+                report = pipe.recv()
+            except (EOFError, OSError):
+                process.join()
+                report = Report(run, error=f"the process died (exit code {process.exitcode})")
+                del self._busy[pipe]
+            else:
+                if report.ended:
+                    del self._busy[pipe]
+                    self._idle.append((process, pipe))
+            yield report
+
+    def stop(self) -> None:
+        """End the processes, whatever they are at."""
+        for process in [p for p, _ in self._idle] + [p for p, _ in self._busy.values()]:
+            process.kill()
+            process.join()
+
+    def _new(self) -> tuple[Any, Connection]:
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs, *self._how), daemon=True)
+        with _environment({name: str(self._how[2]) for name in THREADS}):  # read when the libraries are loaded
+            process.start()
+        theirs.close()
+        return process, ours
+
+
+def _work(pipe: Connection, device: str, data_dir: str | None, threads: int) -> None:
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    import torch
+
+    from votestream.bench.protocol import carry_out
+
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            run: Run = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            row = carry_out(run, device, data_dir, lambda task, tasks, run=run: pipe.send(Report(run, task, tasks)))  # type: ignore[misc]
+            report = Report(run, row=row)
+        except KeyboardInterrupt:
+            return
+        except Exception:
+            report = Report(run, error=traceback.format_exc().strip())
+        pipe.send(report)
+
+
+def _die_with_parent() -> None:
+    """A runner that was killed leaves nobody behind who holds the cores."""
+    parent = parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

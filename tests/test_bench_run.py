@@ -1,0 +1,186 @@
+"""`votestream bench run` in processes of its own: what is in the file whatever happens to them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import votestream as vs
+from votestream.bench.protocol import carry_out
+from votestream.bench.results import Results
+from votestream.bench.runs import KEY, Method, Run, StreamSpec
+from votestream.bench.workers import Workers
+from votestream.cli import app
+
+DOCS = Path(__file__).parents[1] / "docs" / "bench.md"
+MEASURED = (*KEY, "Q", "class order", "after each task", "by task", "Avg", "Last", "forgetting", "bytes", "error")
+TROUBLE = """
+
+import os
+import time
+
+from votestream.learners import NearestClassMean
+
+
+class Fails(LastSeen):
+    def predict(self, X):
+        raise RuntimeError("this one never answers")
+
+
+class Dies(LastSeen):
+    def predict(self, X):
+        os._exit(9)
+
+
+class Slow(NearestClassMean):
+    def _learn(self, X, classes, offset):
+        time.sleep(0.1)
+        super()._learn(X, classes, offset)
+"""
+
+
+def example():
+    """The file that the documentation shows."""
+    return re.search(r"```python\n(import numpy.*?)```", DOCS.read_text(), re.DOTALL).group(1)
+
+
+def bench(folder, *arguments):
+    (folder / "mine.py").write_text(example() + TROUBLE)
+    env = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1]), "VOTESTREAM_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "votestream.cli", "bench", "run", "smoke", *arguments]
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(process, code=0):
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == code, output
+    return output
+
+
+def rows_in(folder):
+    return Results(folder / "results" / "smoke.csv").rows()
+
+
+def lines_in(folder):
+    path = folder / "results" / "smoke.csv"
+    return path.read_bytes().count(b"\n") - 1 if path.exists() else 0
+
+
+# ---- the smoke suite, with a learner of one's own and two that fail ------------------------------
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke")
+    extra = [part for name in ("Fails", "Dies", "LastSeen") for part in ("--learner", f"mine:{name}")]
+    return folder, ended(bench(folder, "--seeds", "1", "--jobs", "2", *extra), code=1)
+
+
+def test_the_smoke_suite_ends_where_the_demo_does(smoke):
+    last = {row["method"]: float(row["Last"]) for row in rows_in(smoke[0]) if not row["error"]}
+    assert last["GaussianVoting"] > last["Baseline + EA + CS(w)"] > last["Baseline + EA + CS(w/o)"] > 45
+    assert last["Baseline + EA + CS(w)"] > last["Baseline"]
+
+
+def test_a_row_says_how_it_came_about(smoke):
+    (row,) = [row for row in rows_in(smoke[0]) if row["method"] == "SLDA"]
+    assert row["digest"] == vs.create_backbone("reduced_resnet18", device="cpu").digest[:12]
+    assert row["command"].startswith("votestream bench run smoke --seeds 1")
+    assert row["version"] == vs.__version__
+    assert "CPU" in row["hardware"]
+    assert float(row["seconds learning"]) > 0
+    assert float(row["seconds predicting"]) > 0
+    assert len(row["after each task"].split()) == 5
+
+
+def test_the_learner_of_the_documentation_runs_beside_the_others(smoke):
+    (row,) = [row for row in rows_in(smoke[0]) if row["method"] == "LastSeen"]
+    assert (row["Q"], row["error"]) == ("200", "")
+    assert 10 < float(row["Last"]) < 30  # it keeps the last task's two classes of ten
+    shown = CliRunner().invoke(app, ["bench", "table", "smoke", "--results", str(smoke[0] / "results")]).output
+    assert "| LastSeen | 200 |" in shown
+
+
+def test_a_run_that_fails_and_one_whose_process_dies_are_recorded_and_the_others_go_on(smoke):
+    folder, output = smoke
+    errors = {row["method"]: row["error"] for row in rows_in(folder) if row["error"]}
+    assert errors["Fails"].endswith("RuntimeError: this one never answers")
+    assert errors["Dies"] == "the process died (exit code 9)"
+    assert len(rows_in(folder)) == 10
+    assert "2 rows tell of failed runs; `--retry` runs them again." in output
+    shown = CliRunner().invoke(app, ["bench", "show", "smoke", "--results", str(folder / "results")]).output
+    assert "Failed: Fails on sample, seed 0: RuntimeError: this one never answers" in " ".join(shown.split())
+
+
+def test_a_failed_run_is_run_again_only_when_asked_to(smoke, monkeypatch):
+    folder, _ = smoke
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("VOTESTREAM_CACHE", str(folder / "cache"))
+    before = lines_in(folder)
+    alone = ["bench", "run", "smoke", "--seeds", "1", "--learner", "mine:Fails", "--method", "Fails"]
+    assert "1 of 1 runs were there" in CliRunner().invoke(app, alone).output
+    assert lines_in(folder) == before
+    assert CliRunner().invoke(app, [*alone, "--retry"]).exit_code == 1
+    assert lines_in(folder) == before + 1
+    assert len(rows_in(folder)) == 10
+
+
+# ---- interruptions ------------------------------------------------------------------------------
+
+SERIES = ["--learner", "mine:Slow", "--method", "Slow", "--method", "NCM", "--stream", "mine:blobs", "--seeds", "5"]
+
+
+def test_killed_and_gone_on_with_by_two_at_once_is_the_same_as_never_stopped(tmp_path, monkeypatch):
+    process = bench(tmp_path, *SERIES, "--jobs", "1")
+    while lines_in(tmp_path) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    path, before = tmp_path / "results" / "smoke.csv", lines_in(tmp_path)
+    assert 3 <= before < 10
+    kept = path.read_bytes()
+    path.write_bytes(kept + b'Slow,mine:Slow,{},"torn')
+
+    both = [bench(tmp_path, *SERIES, "--jobs", "1") for _ in range(2)]
+    outputs = [ended(process) for process in both]
+    assert sum(int(re.search(r"(\d+) done in", output).group(1)) for output in outputs) == 10 - before
+    assert path.read_bytes().startswith(kept)
+    assert lines_in(tmp_path) == 10
+    assert list((tmp_path / "results" / ".smoke.running").iterdir()) == []
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    digest = vs.create_backbone("reduced_resnet18", device="cpu").digest[:12]
+    whole = Results(tmp_path / "whole.csv")
+    for seed in range(5):
+        for method in (Method("NCM", "ncm"), Method("Slow", "mine:Slow")):
+            whole.append(carry_out(Run(method, StreamSpec("mine:blobs"), seed, "reduced_resnet18", digest)))
+    assert measured(rows_in(tmp_path)) == measured(whole.rows())
+
+
+def measured(rows):
+    return sorted(tuple(row[name] for name in MEASURED) for row in rows)
+
+
+def test_ctrl_c_ends_the_processes_gives_back_the_runs_and_says_how_to_go_on(monkeypatch):
+    started = []
+
+    def interrupted(workers, timeout):
+        started.extend(process for process, _ in workers._busy.values())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workers, "reports", interrupted)
+    told = CliRunner().invoke(app, ["bench", "run", "smoke", "--jobs", "1"])
+    assert told.exit_code == 130
+    assert "the same command goes on" in told.output
+    assert [process.is_alive() for process in started] == [False]
+    assert list(Path("results/.smoke.running").iterdir()) == []

@@ -13,16 +13,16 @@ A run that the file already has is not run again; `--validate` tests on a fifth 
 from __future__ import annotations
 
 import argparse
-import csv
 import shlex
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import votestream as vs
+from rows import append, rows_of
 from split_cifar import N_TASKS, ROOT, Parts, held_out, interval, load
 
 BUDGETS = (1000, 2000, 5000, 10_000)
@@ -99,28 +99,12 @@ def measure(args: argparse.Namespace) -> None:
                 row |= {"Last": f"{history[-1]:.2f}", "Avg": "" if last else f"{statistics.mean(history):.2f}"}
                 row |= {"after each task": "" if last else " ".join(f"{a:.2f}" for a in history)}
                 row |= {"command": shlex.join(["python", *sys.argv])}
-                append(args.out, row)
+                append(args.out, row, FIELDS)
                 print(data_set, name, Q or "", "seed", seed, row["Avg"], row["Last"], size, flush=True)
 
 
 def key(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in ("data set", "backbone", "learner", "Q", "seed", "tested on"))
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def append(path: Path, row: dict[str, Any], fields: Sequence[str] = FIELDS) -> None:
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 def show(path: Path) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 import votestream as vs
-from frozen_features import append, mean, rows_of, spread
+from frozen_features import mean, spread
+from rows import append, rows_of
 from split_cifar import ROOT, Parts, held_out, load
 
 LEARNERS = ("gaussian_voting", "fecam", "slda", "ncm", "candidates_voting", "knn", "er_features")

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 import votestream as vs
-from online_rivals import append
+from rows import append
 from split_cifar import ROOT, Parts, held_out, interval
 from votestream.learners.offline import OfflineLearner
 

@@ -13,7 +13,6 @@ ends; with `--jobs` several run at once, sharing the GPU.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import multiprocessing
 import shlex
@@ -30,6 +29,7 @@ import torch
 
 import votestream as vs
 from backbone_accuracy import DATA_SETS
+from rows import append
 from split_cifar import N_TASKS, Parts, held_out, interval
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,16 +109,6 @@ def attempt(run: Run) -> dict[str, Any] | str:
         return carry_out(run)
     except Exception:
         return f"{run.method} with seed {run.seed} failed:\n{traceback.format_exc()}"
-
-
-def append(path: Path, row: dict[str, Any]) -> None:
-    new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, row)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ import torch
 import votestream as vs
 from offline_rivals import Run as Stream
 from offline_rivals import load
-from online_rivals import append
+from rows import append
 from split_cifar import ROOT
 
 METHODS = ("CN", "CN + Exp", "KD", "WA", "ours")

@@ -50,7 +50,8 @@ def one_thread() -> AbstractContextManager[Any]:
     """BLAS does what is inside on one thread.
 
     For products and decompositions of a fraction of a millisecond: a second thread hardly helps, and has to be waited
-    for many times as long when other programs keep the cores busy.
+    for many times as long when other programs keep the cores busy. Entering takes a hundredth of a millisecond, too
+    long for a step on ten rows: those use `small_product`.
 
     >>> with one_thread():
     ...     product = np.ones((2, 3)) @ np.ones((3, 2))

@@ -17,8 +17,7 @@ import numpy as np
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.registry import did_you_mean
 from votestream.bench.runs import Method, StreamSpec
-from votestream.learners import Learner, list_learners
-from votestream.learners.base import _REGISTRY
+from votestream.learners import LEARNERS, Learner, list_learners
 from votestream.learners.image_classifier import ImageClassifier
 from votestream.learners.network import NetworkLearner
 from votestream.streams import Stream, list_streams, stream, stream_from
@@ -35,8 +34,8 @@ def find_learner(name: str) -> type[Learner]:
     """
     if ":" in name:
         found = _imported(name)
-    elif name in _REGISTRY:
-        return _REGISTRY[name]
+    elif name in LEARNERS:
+        return LEARNERS[name]
     else:
         found = _entry_point("votestream.learners", name)
         if found is None:

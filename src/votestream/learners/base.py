@@ -80,7 +80,7 @@ def from_parts(
     backbone: Any = None,
 ) -> Learner:
     """The learner that a file's header and arrays describe; the path is only for complaints."""
-    name = header.get("learner")
+    name: Any = header.get("learner")
     if name not in LEARNERS:
         raise persistence.ModelFileError(f"{path} holds a learner called {name!r}, which this version lacks")
     try:

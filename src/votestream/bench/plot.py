@@ -34,7 +34,7 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
     panels: Sequence[Panel | Matrix] = PANELS[suite.plot](suite, rows)
     if not panels:
         raise ValueError(f"The rows of {suite.name} have nothing to draw: all runs failed.")
-    across = min(len(panels), 4)
+    across = min(len(panels), 2 if suite.plot == "norms" else 4)
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(4.5 * across, 4.2 * down), layout="constrained")
     FigureCanvasAgg(figure)
@@ -64,7 +64,7 @@ def _draw_panel(axes: Any, panel: Panel, kind: str) -> None:
         how = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "linewidth": 1.2, "color": f"C{number % 10}"}
         if series.trend is not None:
             axes.plot(series.x, series.y, ".", markersize=3, alpha=0.4, color=how["color"])
-            style = "-" if number < 10 else "--"
+            style = "--" if "offline" in series.label else "-"
             axes.plot(series.x, series.trend, style, linewidth=1.5, label=series.label, color=how["color"])
             continue
         half = [each or 0 for each in series.half]

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import votestream as vs
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results
+from votestream.bench.runner import run_all
 from votestream.bench.runs import KEY, Method, Run, StreamSpec
 from votestream.bench.workers import Workers
 from votestream.cli import app
@@ -165,6 +166,16 @@ def test_killed_and_gone_on_with_by_two_at_once_is_the_same_as_never_stopped(tmp
         for method in (Method("NCM", "ncm"), Method("Slow", "mine:Slow")):
             whole.append(carry_out(Run(method, StreamSpec("mine:blobs"), seed, "reduced_resnet18", digest)))
     assert measured(rows_in(tmp_path)) == measured(whole.rows())
+
+
+def test_what_a_process_left_that_died_when_its_row_was_written_is_cleared_away(tmp_path):
+    run = Run(Method("NCM", "ncm"), StreamSpec("mine:blobs"), 0, "reduced_resnet18", "d")
+    results = Results(tmp_path / "smoke.csv")
+    results.claim(run)  # and dies, once the row is there
+    results.append(run.columns)
+    (left,) = (tmp_path / ".smoke.running").iterdir()
+    assert run_all([run], results).done_before == 1
+    assert not left.exists()
 
 
 def measured(rows):

@@ -99,7 +99,7 @@ class Results:
         None where it is done already, or another process is at it. A process that dies gives back what it had.
         """
         self._claims.mkdir(parents=True, exist_ok=True)
-        path = self._claims / f"{hashlib.sha256(repr(run.key).encode()).hexdigest()[:24]}.lock"
+        path = self._claim_of(run)
         lock = FileLock(path)
         try:
             lock.acquire(timeout=0)
@@ -115,6 +115,14 @@ class Results:
             give_back()
             return None
         return give_back
+
+    def clear(self, run: Run) -> None:
+        """Take away what is left of the claim of a process that died when the run's row was just written."""
+        if self._claim_of(run).exists() and (give_back := self.claim(run)) is not None:
+            give_back()
+
+    def _claim_of(self, run: Run) -> Path:
+        return self._claims / f"{hashlib.sha256(repr(run.key).encode()).hexdigest()[:24]}.lock"
 
 
 def _write(file: BinaryIO, text: str) -> None:

@@ -81,6 +81,9 @@ def run_all(
     console = console or Console()
     done = results.done(retry)
     waiting = [run for run in runs if run.key not in done]
+    for run in runs:
+        if run.key in done:
+            results.clear(run)
     progress = Progress(len(runs), len(runs) - len(waiting))
     jobs = max(1, min(jobs or os.cpu_count() or 1, len(waiting)))
     workers, claims = Workers(jobs, device, data_dir), {}

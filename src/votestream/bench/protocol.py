@@ -86,7 +86,7 @@ def _learn(model: Any, task: Task, passes: int) -> None:
     if isinstance(X, np.ndarray):
         if passes > 1:
             model.fit_task(X, y, task=task.name, passes=passes)
-        elif task.name is not None and getattr(model, "whole_tasks", False) and model.bounded:
+        elif task.name is not None and getattr(model, "whole_tasks", False) and getattr(model, "bounded", True):
             # Trained here and now, and not when it is asked.
             model.fit_task(X, y, task=task.name)
         else:

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from votestream.backbones import Backbone
-from votestream.backbones.backbone import exact
 from votestream.learners.augmentation import cut_and_mixed
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
-from votestream.learners.network import NetworkLearner, seed_torch
+from votestream.learners.network import NetworkLearner, seed_torch, training
 from votestream.learners.passes import train
 from votestream.memory.image_memory import to_device
 from votestream.persistence import joined, part_of
@@ -113,7 +112,7 @@ class GDumb(NetworkLearner):
         network = copy.deepcopy(self._network)
         network.grow(len(self._index), random)
         passes = PAPER_PASSES if self.preset == "paper" else self.passes
-        with exact(self._device), torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
+        with training(self._device):
             seed_torch(self.seed, self._device)  # for CutMix, and for dropout and its like
             train(
                 network,

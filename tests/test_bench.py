@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 import votestream as vs
 from votestream.bench import metrics, paper
 from votestream.bench.finding import added_methods, find_learner, make_stream
+from votestream.bench.methods import random_features, room
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import FIELDS, Results, ResultsError
 from votestream.bench.runs import Method, Run, StreamSpec
-from votestream.bench.suites import SUITES, find_suite, random_features, room
+from votestream.bench.suites import SUITES, find_suite
 from votestream.bench.tables import blocks, comma_separated, latex, markdown
 from votestream.cli import app
 from votestream.learners.revisited import Revisited

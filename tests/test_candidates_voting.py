@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import votestream as vs
-from conftest import Stream
+from conftest import Stream, same_model
 from votestream.learners.head import GrowingHead
 from votestream.place import Place, small_product
 
@@ -45,6 +45,80 @@ def test_rows_of_closed_tasks_never_change_again(stream):
     model.partial_fit(stream.X, stream.y, task="all of it again")
     for task, rows in frozen.items():
         assert np.array_equal(model.weights_[model.task_of_class_ == task], rows)
+
+
+@pytest.mark.parametrize("keep", ["mean_distance", "reservoir"])
+def test_a_task_learned_in_one_pass_is_partial_fit(stream, keep):
+    one, other = learner(budget=20, keep=keep), learner(budget=20, keep=keep)
+    for name, (X, y) in enumerate(stream.tasks):
+        one.fit_task(X, y, task=name)
+        other.partial_fit(X, y, task=name)
+    assert same_model(one, other)
+
+
+def test_in_further_passes_only_the_head_of_the_task_learns(stream):
+    once, often = learner(budget=20), learner(budget=20)
+    for name, (X, y) in enumerate(stream.tasks):
+        before = often.weights_ if name else np.empty((0, 12))
+        once.fit_task(X, y, task=name)
+        often.fit_task(X, y, task=name, passes=4)
+        assert np.array_equal(often.weights_[: len(before)], before)
+    assert (once.weights_ != often.weights_).any(axis=1).all()
+    assert same_model_but_for(once, often, "head", "random")
+    assert often.class_counts_.tolist() == [30] * 6
+
+
+def test_more_passes_fit_a_task_better(stream):
+    def loss(passes):
+        model = learner(decide="argmax", lr=0.02).fit_task(*stream.tasks[0], passes=passes)
+        X, y = stream.tasks[0]
+        numbers = np.searchsorted(np.sort(model.classes_), y)
+        return -np.log(model.predict_proba(X)[:, np.argsort(model.classes_)][np.arange(len(y)), numbers]).mean()
+
+    assert loss(1) > 1.2 * loss(5)
+
+
+def test_a_model_saved_between_tasks_of_several_passes_goes_on_as_if_it_had_not_been(stream, tmp_path):
+    whole = learner(budget=20, seed=3)
+    parted = learner(budget=20, seed=3)
+    for X, y in stream.tasks:
+        whole.fit_task(X, y, passes=3)
+        parted.fit_task(X, y, passes=3).save(tmp_path / "m.safetensors")
+        parted = vs.load(tmp_path / "m.safetensors")
+    assert same_model(whole, parted)
+    assert whole.tasks_ == ["task 1", "task 2", "task 3"]
+
+
+def test_wrong_passes_leave_the_model_as_it_was(stream):
+    model, other = learner(), learner().partial_fit(*stream.tasks[0])
+    model.partial_fit(*stream.tasks[0])
+    for passes in (0, 2.5):
+        with pytest.raises(ValueError, match="passes"):
+            model.fit_task(*stream.tasks[1], passes=passes)
+    with pytest.raises(ValueError, match="differ in length"):
+        model.fit_task(stream.X, stream.y[1:], passes=2)
+    assert same_model(model, other)
+
+
+def test_further_passes_cut_short_do_not_pass_for_learned(stream, monkeypatch):
+    model, steps, real = learner(), [], vs.CandidatesVoting._step
+
+    def interrupted(self, X, classes):
+        steps.append(len(X))
+        if len(steps) > 8:
+            raise KeyboardInterrupt
+        real(self, X, classes)
+
+    monkeypatch.setattr(vs.CandidatesVoting, "_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit_task(*stream.tasks[0], passes=2)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        model.predict(stream.X)
+
+
+def same_model_but_for(one, other, *parts):
+    mine, theirs = one._arrays(), other._arrays()
+    return all(np.array_equal(mine[key], theirs[key]) for key in mine if key.split(".")[0] not in parts)
 
 
 def test_without_freezing_every_row_goes_on_learning(stream):

@@ -28,6 +28,10 @@ Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of t
 RESULTS = Path("results")
 
 
+class Preset(str, Enum):
+    short = "short"
+
+
 class Format(str, Enum):
     md = "md"
     tex = "tex"
@@ -42,7 +46,7 @@ def list_command(folder: Folder = RESULTS) -> None:
     table = Table("suite", "what", "streams", "methods", "rows")
     for suite in SUITES.values():
         rows = _results(suite.name, folder, False).rows()
-        streams = ", ".join(stream.name for stream in suite.streams)
+        streams = ", ".join(stream.title for stream in suite.streams)
         table.add_row(suite.name, suite.title, streams, str(len(suite.methods)), str(len(rows)))
     Console().print(table)
 
@@ -51,7 +55,7 @@ def list_command(folder: Folder = RESULTS) -> None:
 def run_command(
     name: Name,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as the suite has.")] = None,
-    first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
+    first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them; by default 0.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one a core.")] = None,
     device: Annotated[
         str, typer.Option(help='"auto" is the GPU, if any, for methods that train a network, else the CPU.')
@@ -60,8 +64,13 @@ def run_command(
         list[str] | None, typer.Option(help="Only methods whose name or learner fits; repeat it, * fits all.")
     ] = None,
     stream: Annotated[
-        list[str] | None, typer.Option(help="Only these streams of the suite; or one of yours, module:function.")
+        list[str] | None,
+        typer.Option(help="Only these streams of the suite, * fits all; or one of yours, module:function."),
     ] = None,
+    preset: Annotated[
+        Preset | None, typer.Option(help="Methods that go over each task many times make a fifth of their passes.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many samples of each class: to try it out.")] = None,
     learner: Annotated[
         list[str] | None, typer.Option(help="A learner of yours too: module:Class, or an entry point's name.")
     ] = None,
@@ -78,9 +87,12 @@ def run_command(
     from votestream.bench.runner import clock, run_all
 
     try:
-        suite = _asked(name, method, stream, learner, settings, backbone, validate)
+        suite = _asked(name, method, stream, learner, settings, backbone, preset, limit, validate)
         suite = _where_data_is(suite, data_dir)
-        runs = list(suite.runs(_digest(suite.backbone), range(first_seed, first_seed + (seeds or suite.seeds))))
+        first = suite.first_seed if first_seed is None else first_seed
+        if suite.chooses and first < suite.first_seed:
+            raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")
+        runs = list(suite.runs(_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
         results = _results(name, folder, validate)
         results.rows()  # a file that cannot be gone on with is told before anything is run
     except ValueError as error:
@@ -150,7 +162,7 @@ def plot_command(
     validate: Validate = False,
     folder: Folder = RESULTS,
 ) -> None:
-    """Draw a suite's figure: curves after each task, accuracy against bytes, or confusion matrices."""
+    """Draw a suite's figure: curves after each task, accuracy against bytes, confusion matrices, or norms."""
     import importlib.util
 
     suite, rows = _suite_and_rows(name, folder, validate)
@@ -196,14 +208,14 @@ def report_command(
 
 def _asked(
     name: str, methods: list[str] | None, streams: list[str] | None, learners: list[str] | None,
-    settings: list[str] | None, backbone: str | None, validate: bool,
+    settings: list[str] | None, backbone: str | None, preset: Preset | None, limit: int | None, validate: bool,
 ) -> Suite:  # fmt: skip
     """The suite with what the command adds and takes away."""
     from dataclasses import replace
 
-    from votestream.bench.finding import added_methods, find_stream, the_backbone
+    from votestream.bench.finding import added_methods, is_own_stream, the_backbone
     from votestream.bench.runs import StreamSpec
-    from votestream.bench.suites import find_suite
+    from votestream.bench.suites import HELD_OUT, find_suite
 
     suite = find_suite(name)
     if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
@@ -211,16 +223,15 @@ def _asked(
     if settings and not learners:
         raise ValueError("--set is for a learner given by --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
+    suite = suite.of_length("full" if preset is None else preset.value)
     suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or [])
-    own = [spec for spec in streams or [] if ":" in spec or spec == "sample"]
+    own = [spec for spec in streams or [] if is_own_stream(spec)]
     patterns = [spec for spec in streams or [] if spec not in own]
     suite = replace(suite, streams=()) if own and not patterns else suite.only_streams(patterns)
-    for spec in own:
-        find_stream(spec)
     specs = [*suite.streams, *(StreamSpec(spec) for spec in own)]
-    if validate:
-        specs = [replace(spec, options={**spec.options, "test_share": 0.2}) for spec in specs]
-    return replace(suite, streams=tuple(specs))
+    more: dict[str, Any] = {"test_share": HELD_OUT} if validate or suite.chooses else {}
+    more |= {} if limit is None else {"limit": limit}
+    return replace(suite, streams=tuple(replace(spec, options={**spec.options, **more}) for spec in specs))
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from votestream.bench.metrics import interval
+from votestream.bench.metrics import interval, trend
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows, by_stream
 
@@ -21,6 +21,7 @@ class Series:
     x: list[float]
     y: list[float]
     half: list[float | None]
+    trend: list[float] | None = None  # y of a line through the points, which are then not joined
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,49 @@ def matrices(suite: Suite, rows: Rows) -> list[Matrix]:
             classes = [str(name) for name in json.loads(row["class order"])]
             made.append(Matrix(f"{label}, {title}: Last {float(row['Last']):.1f}", counts, classes))
     return made
+
+
+def norms(suite: Suite, rows: Rows) -> list[Panel]:
+    """Norms of the head's rows over their mean, in order of learning, with trends: panels as in the paper's figures.
+
+    CN by the size of the steps; methods, in the smallest steps and with the fewest exemplars; CN + Exp by their number;
+    distillation against exemplars. Of several seeds the first is shown.
+    """
+    parts = {title: [row for row in own if row["norms"]] for title, own in by_stream(suite, rows).items()}
+    known = {title: own for title, own in parts.items() if own}
+    if not known:
+        return []
+    smallest, small = next(iter(known.items()))
+    fewest = next(iter(_budgets(small)), "")
+    few = [row for row in small if row["Q"] in ("", fewest)]
+    by_step = [_norms(row, f"{row['method']}, {title}") for title, own in known.items() for row in _firsts(own, "CN")]
+    by_Q = [_norms(row, f"{row['method']}, Q = {int(row['Q']):,}") for row in _firsts(small, "CN + Exp")]
+    told = f"{smallest}, Q = {int(fewest):,}" if fewest else smallest
+    panels = [
+        Panel("CN", by_step),
+        Panel(told, [_norms(row, row["method"]) for row in _firsts(few)]),
+        Panel(f"CN + Exp, {smallest}", by_Q),
+        Panel(f"KD and CN + Exp, {told}", [_norms(row, row["method"]) for row in _firsts(few, "KD", "CN + Exp")]),
+    ]
+    return [panel for panel in panels if panel.series]
+
+
+def _firsts(rows: Rows, *paper_rows: str) -> Rows:
+    """The first seed of each method and budget; only of those that the paper calls so, if given."""
+    chosen: dict[tuple[str, str], dict[str, str]] = {}
+    for row in sorted(rows, key=lambda row: int(row["seed"])):
+        if not paper_rows or row["paper row"] in paper_rows:
+            chosen.setdefault((row["method"], row["Q"]), row)
+    return list(chosen.values())
+
+
+def _norms(row: dict[str, str], label: str) -> Series:
+    lengths = [float(norm) for norm in row["norms"].split()]
+    mean = statistics.fmean(lengths)
+    y = [length / mean for length in lengths]
+    slope, start = trend(y)
+    x = [float(place + 1) for place in range(len(y))]
+    return Series(label, x, y, [None] * len(y), [start + slope * place for place in range(len(y))])
 
 
 def _budgets(rows: Rows) -> list[str]:

@@ -17,8 +17,7 @@ import numpy as np
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.registry import did_you_mean
 from votestream.bench.runs import Method, StreamSpec
-from votestream.learners import Learner, list_learners
-from votestream.learners.base import _REGISTRY
+from votestream.learners import LEARNERS, Learner, list_learners
 from votestream.learners.image_classifier import ImageClassifier
 from votestream.learners.network import NetworkLearner
 from votestream.streams import Stream, list_streams, stream, stream_from
@@ -35,8 +34,8 @@ def find_learner(name: str) -> type[Learner]:
     """
     if ":" in name:
         found = _imported(name)
-    elif name in _REGISTRY:
-        return _REGISTRY[name]
+    elif name in LEARNERS:
+        return LEARNERS[name]
     else:
         found = _entry_point("votestream.learners", name)
         if found is None:
@@ -84,12 +83,11 @@ def make_stream(spec: StreamSpec, seed: int, backbone: Backbone | None, data_dir
     function = find_stream(spec.name)
     if function is not None:
         made = function(seed=seed, backbone=backbone, **options)
-    elif set(options) <= {"tasks"} and spec.name != "core50-nc":
-        # Order and tasks follow from the seed, the samples do not: they are loaded once for all seeds.
-        sizes = tuple(options["tasks"]) if isinstance(options.get("tasks"), list) else options.get("tasks")
-        data, sizes = _loaded(spec.name, sizes, backbone, data_dir)
+    elif set(options) <= {"tasks", "test_share"} and spec.name != "core50-nc":
+        data, usual = _loaded(spec.name, backbone, data_dir)
+        how = {"tasks": usual, "test_share": None, **options}
         test = None if data.X_test is None else (data.X_test, data.y_test)
-        made = stream_from(data.X, data.y, test=test, tasks=sizes, seed=seed, name=spec.name)
+        made = stream_from(data.X, data.y, test=test, seed=seed, name=spec.name, **how)
     else:
         made = stream(spec.name, seed=seed, backbone=backbone, data_dir=data_dir, **options)
     return made if limit is None else _limited(made, limit)
@@ -121,11 +119,9 @@ def the_backbone(name: str, device: str) -> Backbone:
 
 
 @lru_cache(maxsize=3)
-def _loaded(
-    name: str, tasks: Any, backbone: Backbone | None, data_dir: str | os.PathLike[str] | None
-) -> tuple[DataSet, list[int]]:
-    """The samples of a stream, and the number of classes of each task."""
-    made = stream(name, tasks=tasks, backbone=backbone, data_dir=data_dir)
+def _loaded(name: str, backbone: Backbone | None, data_dir: str | None) -> tuple[DataSet, list[int]]:
+    """The samples of a stream, once for all seeds and ways to cut it, and how many classes its tasks usually have."""
+    made = stream(name, backbone=backbone, data_dir=data_dir)
     return made.data, [len(task.new_classes) for task in made]
 
 
@@ -158,6 +154,14 @@ def find_stream(name: str) -> Callable[..., Stream] | None:
     if not callable(found):
         raise ValueError(f"{name} is no stream: it must be a function of seed and backbone that returns a Stream.")
     return found
+
+
+def is_own_stream(name: str) -> bool:
+    """Whether it names a stream that no suite need have: "sample", `module:function`, or an entry point."""
+    if name == "sample" or ":" in name:
+        find_stream(name)  # which complains about what is not there
+        return True
+    return bool(entry_points(group="votestream.streams", name=name))
 
 
 def _imported(path: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,39 @@ def forgetting(matrix: Sequence[Sequence[float]]) -> float | None:
     falls = [max(row[task] for row in matrix[task:-1]) - matrix[-1][task] for task in range(len(matrix) - 1)]
     known = [fall for fall in falls if not math.isnan(fall)]
     return statistics.fmean(known) if known else None
+
+
+def drift(norms: Sequence[float]) -> float:
+    """How far the norms of the head's rows rise over all classes, in order of learning: 0 favours none.
+
+    The slope of the least-squares line, times the number of classes, over the mean norm.
+
+    >>> round(drift([1.0, 1.1, 1.2]), 3)
+    0.273
+    """
+    slope, _ = trend(norms)
+    return slope * len(norms) / statistics.fmean(norms)
+
+
+def trend(values: Sequence[float]) -> tuple[float, float]:
+    """Slope and start of the least-squares line through values that stand one apart."""
+    slope, start = np.polyfit(np.arange(len(values)), values, 1) if len(values) > 1 else (0.0, values[0])
+    return float(slope), float(start)
+
+
+def measured(row: Mapping[str, str], metric: str) -> float | None:
+    """A metric of a row of the results: a column, or what follows from one; None where there is nothing.
+
+    >>> measured({"after each task": "90 60 50", "Last": "50"}, "Avg after the first")
+    55.0
+    """
+    if metric == "Avg after the first":
+        later = [float(accuracy) for accuracy in row["after each task"].split()[1:]]
+        return statistics.fmean(later) if later else None
+    if metric == "drift":
+        norms = [float(norm) for norm in row["norms"].split()]
+        return drift(norms) if norms else None
+    return float(row[metric]) if row[metric] else None
 
 
 def interval(values: Sequence[float]) -> float | None:

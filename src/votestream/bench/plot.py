@@ -7,13 +7,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from votestream.bench.figures import Matrix, Panel, against_bytes, curves, matrices
+from votestream.bench.figures import Matrix, Panel, against_bytes, curves, matrices, norms
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
 from votestream.cache_cli import size
 
 MARKERS = "os^Dv<>Pp*hX"
-PANELS: dict[str, Callable[[Suite, Rows], Any]] = {"curves": curves, "bytes": against_bytes, "confusion": matrices}
+PANELS: dict[str, Callable[[Suite, Rows], Any]] = {
+    "curves": curves,
+    "bytes": against_bytes,
+    "confusion": matrices,
+    "norms": norms,
+}
+AXES = {
+    "curves": ("tasks learned", "accuracy on all classes so far (%)"),
+    "bytes": ("bytes kept", "accuracy after the last task (%)"),
+    "norms": ("class, in order of learning", "norm of its weights over their mean"),
+}
 
 
 def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
@@ -35,10 +45,13 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
         if isinstance(panel, Matrix):
             _draw_matrix(each, panel)
         else:
-            _draw_panel(each, panel, suite.plot == "bytes")
+            _draw_panel(each, panel, suite.plot)
     for each in axes[len(panels) :]:
         each.set_visible(False)
-    if suite.plot != "confusion":
+    if suite.plot == "norms":  # the panels have little in common
+        for each in axes[: len(panels)]:
+            each.legend(fontsize=6)
+    elif suite.plot != "confusion":
         handles = {h.get_label(): h for each in axes for h in each.get_legend_handles_labels()[0]}
         figure.legend(
             handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, across * 2), fontsize=8
@@ -46,12 +59,17 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _draw_panel(axes: Any, panel: Panel, by_bytes: bool) -> None:
+def _draw_panel(axes: Any, panel: Panel, kind: str) -> None:
     for number, series in enumerate(panel.series):
         how = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "linewidth": 1.2, "color": f"C{number % 10}"}
+        if series.trend is not None:
+            axes.plot(series.x, series.y, ".", markersize=3, alpha=0.4, color=how["color"])
+            style = "-" if number < 10 else "--"
+            axes.plot(series.x, series.trend, style, linewidth=1.5, label=series.label, color=how["color"])
+            continue
         half = [each or 0 for each in series.half]
         axes.errorbar(series.x, series.y, half, elinewidth=0.8, label=series.label, **how)
-    if by_bytes:
+    if kind == "bytes":
         from matplotlib.ticker import LogLocator, NullFormatter
 
         axes.set_xscale("log")
@@ -59,8 +77,9 @@ def _draw_panel(axes: Any, panel: Panel, by_bytes: bool) -> None:
         axes.xaxis.set_major_formatter(lambda count, _: size(round(count)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(axis="x", labelsize=7)
-    axes.set_xlabel("bytes kept" if by_bytes else "tasks learned")
-    axes.set_ylabel("accuracy after the last task (%)" if by_bytes else "accuracy on all classes so far (%)")
+    x, y = AXES[kind]
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
     axes.grid(alpha=0.3)
 
 

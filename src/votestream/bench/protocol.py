@@ -1,4 +1,4 @@
-"""One run: learn the stream in one pass, answer after each task on all classes so far."""
+"""One run: learn the stream task by task, answer after each on all classes so far."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def carry_out(
 ) -> dict[str, Any]:
     """Everything about the run that goes into its row; `tell(task, tasks)` is called as each task ends.
 
-    Samples go to the learner a task a call, which it learns in its own mini-batches; tasks are told where the stream
-    tells them. "auto" is the GPU, if there is one, for learners that train a network, and the CPU for those on
-    features, whose small steps it is faster at.
+    Samples go to the learner a task a call, which it learns in its own mini-batches, once or as often as it does;
+    tasks are told where the stream tells them. "auto" is the GPU, if there is one, for learners that train a network,
+    and the CPU for those on features, whose small steps it is faster at.
     """
     on_images = takes_images(find_learner(run.method.learner))
     device = "cpu" if device == "auto" and not on_images else device
@@ -40,7 +40,7 @@ def carry_out(
     learning = predicting = 0.0
     for task in stream:
         start = time.perf_counter()
-        _learn(model, task)
+        _learn(model, task, run.method.first_passes if task.number == 0 else 1)
         learning += _since(start)
         if run.method.ask == "each" or task.number == len(stream) - 1:
             start = time.perf_counter()
@@ -66,6 +66,7 @@ def carry_out(
         "seconds predicting": round(predicting, 3),
         "confusion": _confusion(stream, answers, truth) if run.confusion else "",
         **about(device),
+        "norms": _norms(model, stream) if run.norms and hasattr(model, "weights_") else "",
     }
 
 
@@ -80,10 +81,16 @@ def about(device: str) -> dict[str, str]:
     }
 
 
-def _learn(model: Learner, task: Task) -> None:
+def _learn(model: Any, task: Task, passes: int) -> None:
     X, y = task.train
     if isinstance(X, np.ndarray):
-        model.partial_fit(X, y, task=task.name)
+        if passes > 1:
+            model.fit_task(X, y, task=task.name, passes=passes)
+        elif task.name is not None and getattr(model, "whole_tasks", False) and model.bounded:
+            # Trained here and now, and not when it is asked.
+            model.fit_task(X, y, task=task.name)
+        else:
+            model.partial_fit(X, y, task=task.name)
     else:  # files, which need not fit in memory together
         for x, labels in task:
             model.partial_fit(x, labels, task=task.name)
@@ -130,6 +137,13 @@ def _confusion(stream: Stream, answers: NDArray, truth: NDArray) -> str:
     counts = np.zeros((len(place), len(place)), int)
     np.add.at(counts, ([place[t] for t in truth.tolist()], [place[a] for a in answers.tolist()]), 1)
     return ";".join(" ".join(map(str, row)) for row in counts)
+
+
+def _norms(model: Any, stream: Stream) -> str:
+    """Norms of the head's rows, in class order."""
+    place = {label: i for i, label in enumerate(model.classes_.tolist())}
+    norms = np.linalg.norm(model.weights_, axis=1)
+    return " ".join(f"{norms[place[label]]:.5g}" for label in stream.class_order if label in place)
 
 
 def _numbers(values: list[float]) -> str:

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from votestream._version import __version__
-from votestream.bench.figures import against_bytes, curves, matrices
+from votestream.bench.plot import PANELS
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Block, Rows, blocks, body, header, note
 
@@ -58,10 +58,7 @@ def _table(block: Block) -> str:
 
 
 def _plots(suite: Suite, rows: Rows) -> dict[str, Any]:
-    if suite.plot == "confusion":
-        return {"kind": "confusion", "panels": [asdict(matrix) for matrix in matrices(suite, rows)]}
-    made = against_bytes(suite, rows) if suite.plot == "bytes" else curves(suite, rows)
-    return {"kind": suite.plot, "panels": [asdict(panel) for panel in made]}
+    return {"kind": suite.plot, "panels": [asdict(panel) for panel in PANELS[suite.plot](suite, rows)]}
 
 
 def _safe(data: Any) -> str:

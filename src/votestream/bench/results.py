@@ -8,7 +8,7 @@ import io
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -18,6 +18,7 @@ FIELDS = (
     *KEY,
     *("Q", "paper row", "class order", "after each task", "by task", "Avg", "Last", "forgetting", "bytes"),
     *("seconds learning", "seconds predicting", "confusion", "error", "version", "hardware", "finished", "command"),
+    "norms",  # new columns go to the end: what an earlier version appends meanwhile stays readable
 )
 
 
@@ -49,10 +50,15 @@ class Results:
             return []
         text = self.path.read_bytes()
         whole = text[: text.rfind(b"\n") + 1].decode()
-        reader = csv.DictReader(io.StringIO(whole))
-        if whole and tuple(reader.fieldnames or ()) != FIELDS:
+        return list({tuple(row[name] for name in KEY): row for row in self._read(whole)}.values())
+
+    def _read(self, text: str) -> list[dict[str, str]]:
+        """Every line, with nothing in the columns that an earlier version did not have."""
+        reader = csv.DictReader(io.StringIO(text), restval="")
+        columns = reader.fieldnames or KEY
+        if not set(KEY) <= set(columns) <= set(FIELDS):
             raise ResultsError(f"{self.path} has other columns than this version writes: move it away.")
-        return list({tuple(row[name] for name in KEY): row for row in reader}.values())
+        return [{**dict.fromkeys(FIELDS, ""), **row} for row in reader]
 
     def done(self, retry: bool = False) -> set[tuple[str, ...]]:
         """Keys of the runs that need not be run; with `retry` the failed ones are not among them."""
@@ -61,16 +67,31 @@ class Results:
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row at once and for good."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.path.parent / f".{self.path.stem}.lock"), self.path.open("ab+") as file:
-            _cut_torn_line(file)
-            line = io.StringIO()
-            writer = csv.DictWriter(line, FIELDS, lineterminator="\n")
-            if file.seek(0, os.SEEK_END) == 0:
-                writer.writeheader()
-            writer.writerow({name: _one_line(value) for name, value in row.items()})
-            file.write(line.getvalue().encode())
-            file.flush()
-            os.fsync(file.fileno())
+        with FileLock(self.path.parent / f".{self.path.stem}.lock"):
+            self._renew_columns()
+            with self.path.open("ab+") as file:
+                _cut_torn_line(file)
+                line = io.StringIO()
+                writer = csv.DictWriter(line, FIELDS, lineterminator="\n")
+                if file.seek(0, os.SEEK_END) == 0:
+                    writer.writeheader()
+                writer.writerow({name: _one_line(value) for name, value in row.items()})
+                _write(file, line.getvalue())
+
+    def _renew_columns(self) -> None:
+        """Give a file of an earlier version the columns of this one: written beside it and put in its place."""
+        text = self.path.read_bytes() if self.path.exists() else b""
+        whole = text[: text.rfind(b"\n") + 1].decode()
+        if not whole or whole.startswith(",".join(FIELDS) + "\n"):
+            return
+        renewed = io.StringIO()
+        writer = csv.DictWriter(renewed, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self._read(whole))
+        beside = self.path.with_name(f".{self.path.name}.new")
+        with beside.open("wb") as file:
+            _write(file, renewed.getvalue())
+        beside.replace(self.path)
 
     def claim(self, run: Run, retry: bool = False) -> Callable[[], None] | None:
         """Take a run for this process; returns what gives it back, to be called when its row is written.
@@ -94,6 +115,12 @@ class Results:
             give_back()
             return None
         return give_back
+
+
+def _write(file: BinaryIO, text: str) -> None:
+    file.write(text.encode())
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _cut_torn_line(file: Any) -> None:

@@ -17,7 +17,9 @@ class Method:
 
     `learner` is a name that `votestream.create` knows, or `module:Class`. `Q` is the budget it stands for in
     tables, None where it has none. `paper` is the row of the paper's tables that it is compared with.
-    `ask` is "each" to be tested after each task, "last" where an answer costs too much for that.
+    `ask` is "each" to be tested after each task, "last" where an answer costs too much for that. `first_passes` is how
+    often the first task is gone over (`fit_task`). `length` tells the "full" and the "short" variant of a method of
+    many passes apart. `part` is for suites in parts: a method runs on the streams of its own.
     """
 
     label: str
@@ -26,17 +28,27 @@ class Method:
     Q: int | None = None
     paper: str | None = None
     ask: str = "each"
+    first_passes: int = 1
+    length: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True)
 class StreamSpec:
     """A stream by name (or `module:function`) and the options it is made with, for any seed.
 
-    Besides those of `votestream.stream`, `limit` lets only so many samples of each class arrive.
+    Besides those of `votestream.stream`, `limit` lets only so many samples of each class arrive. `label` is what
+    tables call it, where its name is not enough to tell it from others; `part` as for methods.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+    part: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.label or self.name
 
 
 @dataclass(frozen=True)
@@ -49,14 +61,16 @@ class Run:
     backbone: str
     digest: str  # of the backbone's weights
     confusion: bool = False  # whether the last confusion matrix is kept
+    norms: bool = False  # whether the norms of the head's rows are kept
 
     @property
     def columns(self) -> dict[str, str]:
         """How the results tell this run from the others."""
+        passes = {} if self.method.first_passes == 1 else {"first_passes": self.method.first_passes}
         return {
             "method": self.method.label,
             "learner": self.method.learner,
-            "settings": as_json(self.method.settings),
+            "settings": as_json({**self.method.settings, **passes}),
             "stream": self.stream.name,
             "options": as_json(self.stream.options),
             "backbone": self.backbone,
@@ -70,15 +84,17 @@ class Run:
 
     def __str__(self) -> str:
         Q = "" if self.method.Q is None else f", Q {self.method.Q}"
-        return f"{self.method.label}{Q} on {self.stream.name}, seed {self.seed}"
+        return f"{self.method.label}{Q} on {self.stream.title}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Suite:
     """Methods and streams that belong together, and how their table looks.
 
-    `metrics` are the columns of the table (Avg, Last, forgetting, bytes); `plot` is "curves" (accuracy after each
-    task), "bytes" (Last against bytes) or "confusion". `budgets` are what a learner added by `--learner` runs with.
+    `metrics` are the columns of the table, as `metrics.measured` knows them; `plot` is "curves" (accuracy after each
+    task), "bytes" (Last against bytes), "confusion" or "norms" (of the head's rows). `budgets` are what a learner
+    added by `--learner` runs with. A suite that `chooses` settings never sees a test part: it is tested on a fifth of
+    the training part, on seeds from `first_seed` on, which tables do not have. `remark` stands below its tables.
     """
 
     name: str
@@ -90,13 +106,24 @@ class Suite:
     plot: str = "curves"
     budgets: tuple[int, ...] = ()
     seeds: int = 5
+    first_seed: int = 0
+    chooses: bool = False
+    remark: str = ""
 
     def runs(self, digest: str, seeds: range) -> Iterator[Run]:
         """All of them, seed by seed, so that a series cut short has whole seeds."""
         for seed in seeds:
             for stream in self.streams:
                 for method in self.methods:
-                    yield Run(method, stream, seed, self.backbone, digest, self.plot == "confusion")
+                    if method.part == stream.part or not (method.part and stream.part):
+                        kept = self.plot == "confusion", self.plot == "norms"
+                        yield Run(method, stream, seed, self.backbone, digest, *kept)
+
+    def of_length(self, length: str) -> Suite:
+        """The part with the methods of many passes in this length, "full" or "short", and with all the others."""
+        if length not in ("full", *(m.length for m in self.methods)):
+            raise ValueError(f"{self.name} has no method of many passes that could be {length}.")
+        return replace(self, methods=tuple(m for m in self.methods if m.length in ("", length)))
 
     def only_methods(self, patterns: list[str]) -> Suite:
         """The part whose methods (label or learner) fit one of the patterns; all where there are none."""
@@ -108,9 +135,9 @@ class Suite:
 
     def only_streams(self, patterns: list[str]) -> Suite:
         """The part whose streams fit one of the patterns; all where there are none."""
-        chosen = tuple(s for s in self.streams if _fits(patterns, s.name))
+        chosen = tuple(s for s in self.streams if _fits(patterns, s.name, s.title))
         if not chosen:
-            known = ", ".join(s.name for s in self.streams)
+            known = ", ".join(s.title for s in self.streams)
             raise ValueError(f"No stream of {self.name} is called {', '.join(patterns)}. Known: {known}.")
         return replace(self, streams=chosen)
 

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from votestream.backbones.registry import did_you_mean
-from votestream.bench.paper import FEATURES
+from votestream.bench.methods import (
+    PAPER,
+    all_at_once,
+    both_lengths,
+    first_task_offline,
+    of_rates,
+    of_weight_norms,
+    offline_rivals,
+    on_features,
+    on_statistics,
+    ours,
+    rivals,
+    variants,
+)
+from votestream.bench.paper import FEATURES, STEPS, in_steps
 from votestream.bench.runs import Method, StreamSpec, Suite
 
 BUDGETS = (1000, 2000, 5000, 10_000)
@@ -14,81 +27,9 @@ CIFAR10 = StreamSpec("split-cifar10", {"tasks": 5})
 CIFAR100 = StreamSpec("split-cifar100", {"tasks": 20})
 CORE50 = StreamSpec("core50-nc")
 PAPERS_STREAMS = (CIFAR10, CIFAR100, CORE50)
-PAPER: dict[str, Any] = {"preset": "paper"}
-
-# Label, learner, learning rate. The rates are the best of those tried on a fifth of CIFAR-10's training part
-# (results/online_rivals_validation.csv); gdumb has a schedule of its own.
-RIVALS = (
-    ("A-GEM", "agem", 0.01),
-    ("MIR", "mir", 0.03),
-    ("GSS", "gss", 0.03),
-    ("ASER", "aser", 0.03),
-    ("GDUMB", "gdumb", None),
-    ("ER", "er", 0.03),
-)
-ON_STATISTICS = {"NCM": "ncm", "SLDA": "slda", "RLS": "rls", "FeCAM": "fecam"}  # their size follows from the classes
-ON_EXEMPLARS = {"kNN": "knn", "Feature replay": "er_features"}
-
-
-def room(Q: int, width: int) -> int:
-    """Bytes of Q features in float32: what learners without exemplars get where others get Q of them."""
-    return 4 * width * Q
-
-
-def random_features(Q: int, width: int, classes: int = 100) -> int:
-    """RanPAC's largest M whose sums, 8 M (M + C) bytes, projection and waiting rows fit into the room of Q features.
-
-    >>> random_features(2000, width=160)
-    267
-    """
-    M = 1
-    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= room(Q, width):
-        M += 1
-    return M
-
-
-def rivals(Q: int) -> list[Method]:
-    """Those of the paper, which train the whole network and keep images, and ER."""
-    made = []
-    for label, learner, lr in RIVALS:
-        settings = {"budget": Q} if lr is None else {"budget": Q, "lr": lr}
-        made.append(Method(label, learner, settings, Q, label))
-    return made
-
-
-def ours(Q: int, width: int) -> list[Method]:
-    return [
-        Method("CandidatesVoting, to the letter", "candidates_voting", {"budget": Q, **PAPER}, Q, "Ours"),
-        Method("CandidatesVoting", "candidates_voting", {"budget": Q}, Q, "Ours"),
-        Method("GaussianVoting", "gaussian_voting", {"budget_bytes": room(Q, width)}, Q),
-    ]
-
-
-def on_features(Q: int, width: int) -> list[Method]:
-    """Rivals on frozen features at the same bytes."""
-    return [
-        *(Method(label, learner, {"budget": Q}, Q) for label, learner in ON_EXEMPLARS.items()),
-        Method("RanPAC", "ranpac", {"projection": random_features(Q, width)}, Q, ask="last"),
-    ]
-
-
-def on_statistics() -> list[Method]:
-    return [Method(label, learner) for label, learner in ON_STATISTICS.items()]
-
-
-def variants(Q: int, paper: bool) -> list[Method]:
-    """The ablation study's, each a switch of CandidatesVoting, with the paper's values or with ours."""
-    common = {"budget": Q, **(PAPER if paper else {})}
-    letter = ", to the letter" if paper else ""
-    switches: dict[str, dict[str, Any]] = {
-        "Baseline": {"augment": False, "decide": "argmax"},
-        "Baseline + EA": {"decide": "argmax"},
-        "Baseline + EA + CS(w/o)": {"decide": "nearest"},
-        "Baseline + EA + CS(w)": {},
-    }
-    return [Method(row + letter, "candidates_voting", {**common, **switch}, Q, row) for row, switch in switches.items()]
-
-
+IN_STEPS = tuple(StreamSpec("split-cifar100", {"tasks": 100 // step}, in_steps(step)) for step in STEPS)
+HELD_OUT = 0.2  # of the training part, where settings are chosen
+SHORT_TOLD = "Short methods make a fifth of their passes."
 UPPER_BOUND = Method("Upper bound: linear, on all features", "joint", {}, None, "Upper-bound")
 
 
@@ -156,6 +97,47 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             ),
             PAPERS_STREAMS,
             budgets=BUDGETS,
+        ),
+        Suite(
+            "offline",
+            "Methods that go over each task many times, by classes a task",
+            (
+                *both_lengths([*offline_rivals(2000), all_at_once()]),
+                *first_task_offline(ours(2000, width)),
+            ),
+            IN_STEPS,
+            metrics=("Avg", "Avg after the first", "Last"),
+            budgets=(2000,),
+            seeds=3,
+            remark=f"{SHORT_TOLD} CandidatesVoting's head goes over the first task 10 times; all else of it, and "
+            "GaussianVoting, learns in one pass.",
+        ),
+        Suite(
+            "weight-norms",
+            "Norms of the head's rows, online and offline",
+            tuple(of_weight_norms((1000, 5000, 10_000), width)),
+            IN_STEPS[:3],
+            metrics=("drift", "Last"),
+            plot="norms",
+            budgets=(1000, 5000, 10_000),
+            seeds=1,
+            remark=f"Drift is how far the least-squares line through the norms rises over all classes, in order of "
+            f"learning, over their mean: 0 favours no class. Offline is 70 passes. {SHORT_TOLD}",
+        ),
+        Suite(
+            "rates",
+            "Learning rates of the rivals that train a network",
+            tuple(of_rates(2000)),
+            tuple(
+                replace(stream, options={**stream.options, "test_share": HELD_OUT}, part=part)
+                for stream, part in ((CIFAR10, "online"), (CIFAR100, "online"), (IN_STEPS[2], "offline"))
+            ),
+            budgets=(2000,),
+            seeds=1,
+            first_seed=9,
+            chooses=True,
+            remark="Tested on a fifth of the training part. Those that go over each task many times are short, a fifth "
+            "of their passes. Best is the highest Last.",
         ),
         Suite(
             "bytes",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import statistics
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from votestream.bench.metrics import interval
+from votestream.bench.metrics import interval, measured
 from votestream.bench.paper import SOURCES, figure
-from votestream.bench.runs import Suite
+from votestream.bench.runs import Suite, as_json
 
 Rows = list[dict[str, str]]
 CSV_FIELDS = ("suite", "stream", "method", "Q", "metric", "mean", "interval", "seeds", "paper", "difference")
@@ -38,6 +41,7 @@ class Line:
     Q: str
     cells: dict[str, Cell]
     seeds: int
+    best: bool = False  # of those that differ in their learning rate only
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,14 @@ class Block:
     stream: str
     lines: list[Line]
     metrics: tuple[str, ...]
+    chooses: bool = False
 
     def with_paper(self, metric: str) -> bool:
         return any(line.cells[metric].paper is not None for line in self.lines)
 
 
 def blocks(suite: Suite, rows: Rows) -> list[Block]:
-    """A table for each stream that has rows, in the suite's order. Methods that only the paper has are in it too.
+    """A table for each stream that has rows, in the suite's order. Figures that only the paper has are in it too.
 
     Methods of the suite stand in its order, others that were run with it after them.
     """
@@ -61,10 +66,11 @@ def blocks(suite: Suite, rows: Rows) -> list[Block]:
     paper_rows = {(m.label, m.Q): m.paper for m in suite.methods}
     made = []
     for title, of_stream in by_stream(suite, rows).items():
-        stream = of_stream[0]["stream"]
+        stream, best = stream_title(suite, of_stream[0]), _best(of_stream) if suite.chooses else set()
         found: dict[tuple[str, int | None], Rows] = defaultdict(list)
         for row in of_stream:
             found[row["method"], int(row["Q"]) if row["Q"] else None].append(row)
+        compared = {(paper_rows[key], key[1]) for key in found if key in paper_rows}
         lines = []
         for method, Q in [*labels, *(key for key in found if key not in paper_rows)]:
             own = found.get((method, Q), [])
@@ -72,19 +78,33 @@ def blocks(suite: Suite, rows: Rows) -> list[Block]:
             cells = {
                 metric: _cell(own, metric, figure(suite.name, stream, paper_row, Q, metric)) for metric in suite.metrics
             }
-            if own or any(cell.paper is not None for cell in cells.values()):
-                lines.append(Line(method, "" if Q is None else str(Q), cells, len(own)))
-        made.append(Block(title, lines, suite.metrics))
+            alone = (paper_row, Q) not in compared and any(cell.paper is not None for cell in cells.values())
+            if own or alone:
+                compared.add((paper_row, Q))
+                lines.append(Line(method, "" if Q is None else str(Q), cells, len(own), (method, Q) in best))
+        made.append(Block(title, lines, suite.metrics, suite.chooses))
     return made
+
+
+def _best(rows: Rows) -> set[tuple[str, int | None]]:
+    """Method and Q with the best Last, of each kind that was run with several learning rates."""
+    kinds: dict[str, dict[tuple[str, int | None], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        settings = {name: value for name, value in json.loads(row["settings"]).items() if name != "lr"}
+        method = row["method"], int(row["Q"]) if row["Q"] else None
+        kinds[as_json([row["learner"], settings])][method].append(float(row["Last"]))
+    several = [by_rate for by_rate in kinds.values() if len(by_rate) > 1]
+    return {max(by_rate, key=lambda method: statistics.fmean(by_rate[method])) for by_rate in several}
 
 
 def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
     """Rows that may be averaged, under the stream's name, and what else tells them apart where there are several."""
-    good = [row for row in rows if not row["error"]]
-    order = list(dict.fromkeys([*(s.name for s in suite.streams), *(row["stream"] for row in good)]))
+    titled: dict[str, Rows] = {stream.title: [] for stream in suite.streams}
+    for row in rows:
+        if not row["error"]:
+            titled.setdefault(stream_title(suite, row), []).append(row)
     found: dict[str, Rows] = {}
-    for stream in order:
-        own = [row for row in good if row["stream"] == stream]
+    for stream, own in titled.items():
         kinds = dict.fromkeys((row["backbone"], row["digest"], row["options"]) for row in own)
         for kind in kinds:
             title = stream if len(kinds) == 1 else f"{stream}, {kind[0]} {kind[1]}, {kind[2]}"
@@ -92,8 +112,22 @@ def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
     return found
 
 
+def stream_title(suite: Suite, row: dict[str, str]) -> str:
+    """What the suite calls the row's stream; its name and options, where that is none of the suite's."""
+    options = _cut(json.loads(row["options"]))
+    for stream in suite.streams:
+        if (stream.name, _cut(stream.options)) == (row["stream"], options):
+            return stream.title
+    return ", ".join([row["stream"], *(f"{name} {value}" for name, value in options.items())])
+
+
+def _cut(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without those that say what it is tested on."""
+    return {name: value for name, value in options.items() if name != "test_share"}
+
+
 def _cell(rows: Rows, metric: str, paper: float | None) -> Cell:
-    values = [float(row[metric]) for row in rows if row[metric]]
+    values = [value for row in rows if (value := measured(row, metric)) is not None]
     mean = statistics.fmean(values) if values else None
     return Cell(mean, interval(values), len(values), paper)
 
@@ -107,7 +141,8 @@ def as_text(value: float | None, metric: str, signed: bool = False) -> str:
     if value is None:
         return ""
     sign = "+" if signed else ""
-    return f"{value:{sign},.0f}" if metric == "bytes" else f"{value:{sign}.1f}"
+    digits = {"bytes": 0, "drift": 2}.get(metric, 1)
+    return f"{value:{sign},.{digits}f}"
 
 
 def cell_text(cell: Cell, metric: str) -> str:
@@ -120,7 +155,7 @@ def header(block: Block) -> list[str]:
     columns = ["method", "Q"]
     for metric in block.metrics:
         columns += [metric, "paper", "difference"] if block.with_paper(metric) else [metric]
-    return [*columns, "seeds"]
+    return [*columns, "seeds", *(["best"] if block.chooses else [])]
 
 
 def body(block: Block) -> list[list[str]]:
@@ -132,7 +167,8 @@ def body(block: Block) -> list[list[str]]:
             texts.append(cell_text(cell, metric))
             if block.with_paper(metric):
                 texts += [as_text(cell.paper, metric), as_text(cell.difference, metric, signed=True)]
-        made.append([*texts, str(line.seeds) if line.seeds else ""])
+        texts.append(str(line.seeds) if line.seeds else "")
+        made.append([*texts, "best" if line.best else ""] if block.chooses else texts)
     return made
 
 
@@ -143,7 +179,7 @@ def note(suite: Suite) -> str:
         told.append("Accuracies in per cent, mean ± half the 95 % interval over seeds (Student's t).")
     if suite.name in SOURCES:
         told.append(f"The paper's figures: {SOURCES[suite.name]}.")
-    return " ".join(told)
+    return " ".join([*told, *([suite.remark] if suite.remark else [])])
 
 
 def markdown(suite: Suite, rows: Rows) -> str:

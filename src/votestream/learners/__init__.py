@@ -2,7 +2,7 @@
 
 from votestream.learners.agem import AGEM
 from votestream.learners.aser import ASER
-from votestream.learners.base import Learner, create, list_learners, load, register
+from votestream.learners.base import LEARNERS, Learner, create, list_learners, load, register
 from votestream.learners.bic import BiC
 from votestream.learners.candidates_voting import CandidatesVoting, Exemplars
 from votestream.learners.eeil import EEIL
@@ -33,6 +33,7 @@ __all__ = [
     "ASER",
     "EEIL",
     "GSS",
+    "LEARNERS",
     "MIR",
     "BiC",
     "CandidatesVoting",

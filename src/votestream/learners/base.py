@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from votestream.learners.tasks import TaskLedger
 from votestream.validation import as_device, as_features, as_label_array, as_labels, as_task
 
 _REGISTRY: dict[str, type[Learner]] = {}
+LEARNERS: Mapping[str, type[Learner]] = MappingProxyType(_REGISTRY)  # every registered class, by its name
 L = TypeVar("L", bound="type[Learner]")
 
 
@@ -40,7 +42,7 @@ def list_learners(pattern: str = "*") -> list[str]:
     >>> vs.list_learners("candidates*")
     ['candidates_voting']
     """
-    return sorted(fnmatch.filter(_REGISTRY, pattern))
+    return sorted(fnmatch.filter(LEARNERS, pattern))
 
 
 def create(name: str, **params: Any) -> Learner:
@@ -50,9 +52,9 @@ def create(name: str, **params: Any) -> Learner:
     >>> vs.create("candidates_voting", budget=500)
     CandidatesVoting(budget=500)
     """
-    if name not in _REGISTRY:
+    if name not in LEARNERS:
         raise ValueError(f"no learner is called {name!r}; there are {', '.join(list_learners())}")
-    return _REGISTRY[name](**params)
+    return LEARNERS[name](**params)
 
 
 def load(path: str | os.PathLike[str], device: str | None = None, backbone: Any = None) -> Learner:
@@ -78,11 +80,11 @@ def from_parts(
     backbone: Any = None,
 ) -> Learner:
     """The learner that a file's header and arrays describe; the path is only for complaints."""
-    name = header.get("learner")
-    if name not in _REGISTRY:
+    name: Any = header.get("learner")
+    if name not in LEARNERS:
         raise persistence.ModelFileError(f"{path} holds a learner called {name!r}, which this version lacks")
     try:
-        return _REGISTRY[name]._from_file(header, arrays, device, backbone)
+        return LEARNERS[name]._from_file(header, arrays, device, backbone)
     except (KeyError, TypeError, IndexError) as problem:
         raise persistence.ModelFileError(
             f"{path} does not fit this version's {name!r} ({type(problem).__name__}: {problem})"
@@ -144,6 +146,11 @@ class Learner(ClassifierMixin, BaseEstimator):
             self._broken = True
             raise
         return self
+
+    def _next_task(self) -> str:
+        """A name for a task that is told without one: "task 1" and so on."""
+        names = self.tasks_ if self._is_fitted() else []
+        return next(name for n in range(len(names) + 1) if (name := f"task {len(names) + 1 + n}") not in names)
 
     # ---- deciding -------------------------------------------------------------------------------
 

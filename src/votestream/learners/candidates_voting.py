@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
@@ -18,7 +19,7 @@ from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 from votestream.persistence import joined, part_of
 from votestream.place import Array, Place, library_of
 from votestream.random_pool import RandomPool
-from votestream.validation import check_choice, check_positive
+from votestream.validation import as_labels, check_choice, check_positive
 
 DECISIONS = ("vote", "argmax", "nearest")
 SPAN = 30  # rows offered to the memory at once, at most
@@ -160,6 +161,29 @@ class CandidatesVoting(Learner):
             )
 
     # ---- learning phase -------------------------------------------------------------------------
+
+    def fit_task(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, passes: int = 1) -> CandidatesVoting:
+        """Learn these rows as one whole task, which the head goes over `passes` times; returns the model.
+
+        task: its name; left out, the rows are a new task, "task 1" and so on. The first pass is `partial_fit`. In the
+        others only the head learns, in an order drawn anew: seen once more, a sample would count twice in the means,
+        and the one nearest to its mean would be kept many times.
+        """
+        check_positive("passes", passes, int)
+        rows = self._check_X(X, self.n_features_in_ if self._is_fitted() else None)
+        labels = as_labels(y, len(rows))
+        self.partial_fit(rows, labels, self._next_task() if task is None else task)
+        classes = np.array([self._index[label] for label in labels])
+        try:
+            for _ in range(passes - 1):
+                order = torch.randperm(len(rows), generator=self._random.generator).numpy()
+                for start in range(0, len(rows), self.batch_size):
+                    some = order[start : start + self.batch_size]
+                    self._step(rows[some], classes[some])
+        except BaseException:  # as in partial_fit
+            self._broken = True
+            raise
+        return self
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.images import Pictures, as_sequence
-from votestream.learners.base import _REGISTRY, Learner, register
+from votestream.learners.base import LEARNERS, Learner, register
 from votestream.learners.candidates_voting import Exemplars
 from votestream.learners.gaussian_voting import GaussianVoting
 from votestream.learners.recall import describe, recall
@@ -154,5 +154,5 @@ class ImageClassifier(Learner):
         made, given = recall(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given
-        model._fitted = _REGISTRY[inner["learner"]]._from_file(inner, arrays, device, None)
+        model._fitted = LEARNERS[inner["learner"]]._from_file(inner, arrays, device, None)
         return model

@@ -91,10 +91,7 @@ class OfflineLearner(NetworkLearner):
 
         task: its name; left out, the rows are a new task, "task 1" and so on.
         """
-        names = self.tasks_ if self._is_fitted() else []
-        if task is None:
-            task = next(name for n in range(len(names) + 1) if (name := f"task {len(names) + 1 + n}") not in names)
-        self.partial_fit(X, y, task)
+        self.partial_fit(X, y, self._next_task() if task is None else task)
         self._finish()
         return self
 

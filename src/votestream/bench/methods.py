@@ -1,0 +1,164 @@
+"""The methods that suites compare: ours, the paper's rivals, and the rivals on frozen features."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from votestream.bench.runs import Method
+from votestream.learners import LEARNERS
+
+PAPER: dict[str, Any] = {"preset": "paper"}
+SHORT: dict[str, Any] = {"preset": "short"}  # a fifth of the passes
+
+# Learning rates of the rivals that train a network; a learner that is not in these keeps its own. They are chosen by
+# the suite `rates`, on a fifth of the training part. The online ones are still those of CIFAR-10 at Q = 1000 (in
+# results/online_rivals_validation.csv), and of the offline ones none has been chosen yet.
+ONLINE_RATES: dict[str, float] = {"agem": 0.01, "mir": 0.03, "gss": 0.03, "aser": 0.03, "er": 0.03}
+OFFLINE_RATES: dict[str, float] = {}
+
+ONLINE = {"A-GEM": "agem", "MIR": "mir", "GSS": "gss", "ASER": "aser", "GDUMB": "gdumb", "ER": "er"}
+OFFLINE = {"LwF": "lwf", "iCaRL": "icarl", "EEIL": "eeil", "BiC": "bic", "WA": "wa"}
+ON_STATISTICS = {"NCM": "ncm", "SLDA": "slda", "RLS": "rls", "FeCAM": "fecam"}  # their size follows from the classes
+ON_EXEMPLARS = {"kNN": "knn", "Feature replay": "er_features"}
+FIRST_PASSES = 10  # of our head over the first task, where that one is learned offline
+
+# One pass of what is made for many: ours in all that it has in common with it.
+ONE_PASS = {"epochs": 1, "batch_size": 10, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "augment": False}
+MANY = {"epochs": 70, "batch_size": 128}
+
+
+def room(Q: int, width: int) -> int:
+    """Bytes of Q features in float32: what learners without exemplars get where others get Q of them."""
+    return 4 * width * Q
+
+
+def random_features(Q: int, width: int, classes: int = 100) -> int:
+    """RanPAC's largest M whose sums, 8 M (M + C) bytes, projection and waiting rows fit into the room of Q features.
+
+    >>> random_features(2000, width=160)
+    267
+    """
+    M = 1
+    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= room(Q, width):
+        M += 1
+    return M
+
+
+def rivals(Q: int) -> list[Method]:
+    """Those of the paper, which train the whole network and keep images, and ER."""
+    return [
+        Method(label, learner, {"budget": Q, **_rate(learner, ONLINE_RATES)}, Q, label)
+        for label, learner in ONLINE.items()
+    ]
+
+
+def _rate(learner: str, rates: Mapping[str, float]) -> dict[str, float]:
+    return {"lr": rates[learner]} if learner in rates else {}
+
+
+def ours(Q: int, width: int) -> list[Method]:
+    return [
+        Method("CandidatesVoting, to the letter", "candidates_voting", {"budget": Q, **PAPER}, Q, "Ours"),
+        Method("CandidatesVoting", "candidates_voting", {"budget": Q}, Q, "Ours"),
+        Method("GaussianVoting", "gaussian_voting", {"budget_bytes": room(Q, width)}, Q),
+    ]
+
+
+def on_features(Q: int, width: int) -> list[Method]:
+    """Rivals on frozen features at the same bytes."""
+    return [
+        *(Method(label, learner, {"budget": Q}, Q) for label, learner in ON_EXEMPLARS.items()),
+        Method("RanPAC", "ranpac", {"projection": random_features(Q, width)}, Q, ask="last"),
+    ]
+
+
+def on_statistics() -> list[Method]:
+    return [Method(label, learner) for label, learner in ON_STATISTICS.items()]
+
+
+def variants(Q: int, paper: bool) -> list[Method]:
+    """The ablation study's, each a switch of CandidatesVoting, with the paper's values or with ours."""
+    common = {"budget": Q, **(PAPER if paper else {})}
+    letter = ", to the letter" if paper else ""
+    switches: dict[str, dict[str, Any]] = {
+        "Baseline": {"augment": False, "decide": "argmax"},
+        "Baseline + EA": {"decide": "argmax"},
+        "Baseline + EA + CS(w/o)": {"decide": "nearest"},
+        "Baseline + EA + CS(w)": {},
+    }
+    return [Method(row + letter, "candidates_voting", {**common, **switch}, Q, row) for row, switch in switches.items()]
+
+
+# ---- many passes --------------------------------------------------------------------------------
+
+
+def both_lengths(methods: Iterable[Method]) -> list[Method]:
+    """Each with all its passes, and "short"."""
+    made = []
+    for method in methods:
+        short = replace(method, label=f"{method.label}, short", settings={**method.settings, **SHORT}, length="short")
+        made += [replace(method, length="full"), short]
+    return made
+
+
+def offline_rivals(Q: int) -> list[Method]:
+    """The paper's, and its baselines: they go over each task many times."""
+    made = [_offline(label, learner, None if learner == "lwf" else Q) for label, learner in OFFLINE.items()]
+    return [*made, _offline("CN", "finetune", None), _offline("CN + Exp", "finetune", Q), _offline("KD", "kd", None)]
+
+
+def _offline(label: str, learner: str, Q: int | None) -> Method:
+    settings = {"budget": Q or 0, **_rate(learner, OFFLINE_RATES)}
+    return Method(label, learner, settings, Q, label.upper() if label in OFFLINE else label)
+
+
+def all_at_once() -> Method:
+    """The bound: a network trained on all images of the stream, when it is over."""
+    return Method("Upper bound: all images at once", "joint_images", _rate("joint_images", OFFLINE_RATES), ask="last")
+
+
+def first_task_offline(methods: Iterable[Method]) -> list[Method]:
+    """The head goes over the first task several times; GaussianVoting keeps sums, which a second pass cannot better."""
+    return [replace(m, first_passes=FIRST_PASSES) if m.learner == "candidates_voting" else m for m in methods]
+
+
+def of_weight_norms(budgets: Iterable[int], width: int) -> list[Method]:
+    """CN, CN + Exp, KD, WA and ours, in one pass and, but for ours, in many; those with exemplars for each Q."""
+    made = []
+    for row, learner, Q in [
+        *(("CN", "finetune", None), ("KD", "kd", None)),
+        *((row, learner, Q) for Q in budgets for row, learner in (("CN + Exp", "finetune"), ("WA", "wa"))),
+    ]:
+        kept = {"budget": Q or 0}
+        if learner == "finetune":  # one pass of it is experience replay
+            replay = {"replay": 10, **kept} if Q else {"replay": 0}
+            made.append(Method(f"{row}, online", "er", {"lr": ONE_PASS["lr"], **replay}, Q, row, "last"))
+        else:
+            made.append(Method(f"{row}, online", learner, {**ONE_PASS, **kept}, Q, row, "last"))
+        settings = {**MANY, **kept, **_rate(learner, OFFLINE_RATES)}
+        made += both_lengths([Method(f"{row}, offline", learner, settings, Q, row, "last")])
+    return [*made, *(replace(m, ask="last") for Q in budgets for m in ours(Q, width)[1:2])]
+
+
+# ---- the grid of learning rates -----------------------------------------------------------------
+
+
+def of_rates(Q: int) -> list[Method]:
+    """Every rival that trains a network, with three learning rates each."""
+    made = [
+        Method(label, learner, {"budget": Q, "lr": lr}, Q, ask="last" if learner == "gdumb" else "each", part="online")
+        for label, learner in ONLINE.items()
+        for lr in ((0.02, 0.05, 0.1) if learner == "gdumb" else (0.01, 0.03, 0.1))
+    ]
+    made += [Method("Fine-tuning", "er", {"replay": 0, "lr": lr}, part="online") for lr in (0.01, 0.03, 0.1)]
+    for method in offline_rivals(Q):
+        if method.label != "CN":
+            own = inspect.signature(LEARNERS[method.learner]).parameters["lr"].default
+            made += [
+                replace(method, settings={**method.settings, **SHORT, "lr": round(own * share, 6)}, part="offline")
+                for share in (0.1, 0.3, 1)
+            ]
+    return [replace(m, label=f"{m.label}, lr {m.settings['lr']:g}", paper=None) for m in made]

@@ -1,0 +1,439 @@
+"""The suites of the network rivals: offline, weight norms, learning rates; and what they ask of the bench."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import votestream as vs
+from conftest import PictureStream, Stream
+from votestream.bench import paper
+from votestream.bench.finding import find_learner, make_stream
+from votestream.bench.metrics import drift, measured
+from votestream.bench.protocol import carry_out
+from votestream.bench.results import FIELDS, Results
+from votestream.bench.runs import Method, Run, StreamSpec
+from votestream.bench.suites import SUITES
+from votestream.bench.tables import blocks, body, header, markdown, note
+from votestream.cli import app
+
+ENV = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1])}
+FEATURES, PICTURES = StreamSpec(f"{__name__}:features"), StreamSpec(f"{__name__}:pictures")
+FEW = {"epochs": 2, "batch_size": 30, "augment": False}
+
+
+def features(seed, backbone=None):
+    made = Stream()
+    return vs.stream_from(made.X, made.y, tasks=3, seed=seed, test_share=0.25, name="features")
+
+
+def pictures(seed, backbone=None, test_share=None):
+    made, unseen = PictureStream(), PictureStream(seed=1)
+    test = None if test_share else (unseen.X, unseen.y)
+    return vs.stream_from(made.X, made.y, test=test, test_share=test_share, tasks=3, seed=seed, name="pictures")
+
+
+def run_of(method, stream=FEATURES, **more):
+    return Run(method, stream, 0, "tiny", "d", **more)
+
+
+def row(method, seed=0, stream="split-cifar100", **more):
+    fixed = {"learner": "l", "settings": "{}", "options": "{}", "digest": "d", "method": method, "stream": stream}
+    return {**dict.fromkeys(FIELDS, ""), **fixed, "seed": str(seed), **more}
+
+
+# ---- files of an earlier version ----------------------------------------------------------------
+
+EARLIER = [name for name in FIELDS if name != "norms"]
+
+
+def old_file(path, *methods):
+    lines = [",".join(EARLIER)]
+    for seed, method in enumerate(methods):
+        made = row(method, seed, error='of, "many" words')
+        lines.append(",".join('"{}"'.format(made[name].replace('"', '""')) for name in EARLIER))
+    path.write_text("\n".join(lines) + "\n")
+    return path.read_bytes()
+
+
+def test_a_file_with_fewer_columns_is_read_as_it_is(tmp_path):
+    path = tmp_path / "r.csv"
+    text = old_file(path, "a", "b")
+    rows = Results(path).rows()
+    assert [(each["method"], each["error"], each["norms"]) for each in rows] == [
+        ("a", 'of, "many" words', ""),
+        ("b", 'of, "many" words', ""),
+    ]
+    assert len(Results(path).done()) == 2
+    assert path.read_bytes() == text
+
+
+def test_a_file_with_fewer_columns_gets_the_new_ones_with_the_next_row(tmp_path):
+    path = tmp_path / "r.csv"
+    old_file(path, "a", "b")
+    before = Results(path).rows()
+    with path.open("ab") as file:
+        file.write(b'"torn')
+    Results(path).append(row("c", norms="1 2"))
+    assert path.read_text().startswith(",".join(FIELDS) + "\n")
+    assert Results(path).rows() == [*before, row("c", norms="1 2")]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".r.lock", "r.csv"]
+
+
+def test_a_row_that_an_earlier_version_appends_meanwhile_is_read(tmp_path):
+    path = tmp_path / "r.csv"
+    Results(path).append(row("a", norms="1 2"))
+    with path.open("a") as file:
+        file.write(",".join(row("b")[name] for name in EARLIER) + "\n")
+    Results(path).append(row("c"))
+    assert [(each["method"], each["norms"]) for each in Results(path).rows()] == [("a", "1 2"), ("b", ""), ("c", "")]
+
+
+def test_processes_that_meet_a_file_with_fewer_columns_at_once_lose_no_row(tmp_path):
+    old_file(tmp_path / "r.csv", "old")
+    program = (
+        "import sys; from votestream.bench.results import Results\n"
+        "for i in range(30): Results('r.csv').append({'method': sys.argv[1], 'seed': i, 'norms': '1 ' * 500})"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", program, name], cwd=tmp_path, env=ENV) for name in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    rows = Results(tmp_path / "r.csv").rows()
+    found = sorted((each["method"], int(each["seed"])) for each in rows)
+    assert found == [*((m, i) for m in "ab" for i in range(30)), ("old", 0)]
+
+
+# ---- the first task in several passes -----------------------------------------------------------
+
+
+def test_the_first_task_is_gone_over_as_often_as_the_method_says():
+    once = Method("CandidatesVoting", "candidates_voting", {"budget": 20, "device": "cpu"})
+    often = Method("CandidatesVoting", "candidates_voting", {"budget": 20, "device": "cpu"}, first_passes=3)
+    made = carry_out(run_of(often, norms=True))
+    model = vs.CandidatesVoting(budget=20, device="cpu")
+    for task in (stream := features(0)):
+        if task.number:
+            model.partial_fit(*task.train, task=task.name)
+        else:
+            model.fit_task(*task.train, task=task.name, passes=3)
+    norms = dict(zip(model.classes_.tolist(), np.linalg.norm(model.weights_, axis=1), strict=True))
+    assert [float(norm) for norm in made["norms"].split()] == pytest.approx(
+        [norms[label] for label in stream.class_order], rel=1e-4
+    )
+    assert made["Last"] == pytest.approx(100 * np.mean(model.predict(task.test[0]) == task.test[1]))
+    assert json.loads(made["settings"]) == {"budget": 20, "device": "cpu", "first_passes": 3}
+    assert made["settings"] != carry_out(run_of(once))["settings"]
+
+
+def test_norms_are_kept_for_the_suite_that_draws_them_only():
+    method = Method("CandidatesVoting", "candidates_voting", {"budget": 20})
+    assert carry_out(run_of(method))["norms"] == ""
+    assert [run.norms for run in SUITES["online"].runs("d", range(1))].count(True) == 0
+    assert all(run.norms for run in SUITES["weight-norms"].runs("d", range(1)))
+    assert carry_out(run_of(Method("NCM", "ncm"), norms=True))["norms"] == ""
+
+
+# ---- rivals that learn whole tasks --------------------------------------------------------------
+
+
+def test_what_learns_whole_tasks_is_learned_as_such():
+    made = carry_out(run_of(Method("WA", "wa", {"budget": 30, **FEW}), PICTURES, norms=True), "cpu")
+    model, after = vs.WeightAligning(budget=30, backbone="tiny", device="cpu", **FEW), []
+    for task in pictures(0):
+        model.fit_task(*task.train, task=task.name)
+        after.append(100 * np.mean(model.predict(task.test[0]) == task.test[1]))
+    assert [float(a) for a in made["after each task"].split()] == pytest.approx(after, abs=0.01)
+    assert len(made["norms"].split()) == 6
+
+
+@pytest.mark.parametrize(("learner", "trainings"), [("kd", [1, 2, 3]), ("joint_images", [0, 0, 1])])
+def test_a_task_is_trained_on_when_it_ends_but_everything_at_once_when_it_is_asked(learner, trainings, monkeypatch):
+    cls, trained, after_each = find_learner(learner), [], []
+    real = cls._learn_task
+
+    def counting(*arguments):
+        trained.append(1)
+        return real(*arguments)
+
+    monkeypatch.setattr(cls, "_learn_task", counting)
+    method = Method(learner, learner, FEW, ask="last")
+    carry_out(run_of(method, PICTURES), "cpu", tell=lambda *_: after_each.append(len(trained)))
+    assert after_each == trainings
+
+
+# ---- offline ------------------------------------------------------------------------------------
+
+
+def test_the_papers_offline_table_is_as_printed():
+    assert paper.figure("offline", "CIFAR-100, steps of 5", "LWF", None, "Avg after the first") == 29.7
+    assert paper.figure("offline", "CIFAR-100, steps of 10", "BIC", 2000, "Last") == 52.0
+    assert paper.figure("offline", "CIFAR-100, steps of 20", "Ours", 2000, "Avg after the first") == 70.5
+    for row_, Q in (("LWF", None), ("ICARL", 2000), ("EEIL", 2000), ("BIC", 2000), ("WA", 2000), ("Ours", 2000)):
+        average = paper.figure("offline", "CIFAR-100, steps of 50", row_, Q, "Avg after the first")
+        assert average == paper.figure("offline", "CIFAR-100, steps of 50", row_, Q, "Last")
+    assert paper.figure("offline", "CIFAR-100, steps of 5", "WA", 2000, "Avg") is None
+
+
+def test_the_papers_average_is_compared_with_ours_after_the_first_task():
+    rows = [
+        row("WA, short", options='{"tasks": 5}', Q="2000", Avg="70", Last="50", **{"after each task": "90 60 50"}),
+        row("KD", options='{"tasks": 5}', Avg="60", Last="40", **{"after each task": "90 50 40"}),
+    ]
+    text = markdown(SUITES["offline"], rows)
+    assert "### CIFAR-100, steps of 20\n" in text
+    assert "| WA, short | 2000 | 70.0 | 55.0 | 66.6 | -11.6 | 50.0 | 59.2 | -9.2 | 1 |" in text
+    assert "| KD |  | 60.0 | 45.0 |  |  | 40.0 |  |  | 1 |" in text
+    assert "| WA | 2000 |" not in text  # the paper's figures stand beside what was run
+    assert "| iCaRL | 2000 |  |  | 63.3 |" in text  # and alone where nothing was
+    assert "iCaRL, short" not in text
+    assert "a fifth of their passes" in note(SUITES["offline"])
+
+
+def test_steps_are_tables_of_their_own_in_the_suites_order():
+    rows = [row("KD", options=f'{{"tasks": {n}}}', Last="4", backbone="b") for n in (2, 20, 10)]
+    rows += [row("KD", options='{"limit": 3, "tasks": 10}', Last="4", backbone="b")]
+    rows += [row("KD", options='{"tasks": 10, "test_share": 0.2}', Last="4", backbone="b")]
+    assert [block.stream for block in blocks(SUITES["offline"], rows[:4])] == [
+        *(f"CIFAR-100, steps of {n}" for n in (5, 10, 50)),
+        "split-cifar100, limit 3, tasks 10",
+    ]
+    assert [block.stream for block in blocks(SUITES["offline"], rows[4:])] == ["CIFAR-100, steps of 10"]
+
+
+def test_a_method_of_many_passes_runs_in_one_length_and_the_others_in_both():
+    suite = SUITES["offline"]
+    full, short = suite.of_length("full").methods, suite.of_length("short").methods
+    assert len(full) == len(short) == 12
+    assert [m.label for m in short if m.length] == [f"{m.label}, short" for m in full if m.length]
+    assert all(m.settings["preset"] == "short" for m in short if m.length)
+    assert not any("preset" in m.settings for m in full if m.length)
+    assert [m for m in full if not m.length] == [m for m in short if not m.length]
+
+
+def test_full_length_is_what_the_paper_says():
+    passes = {"lwf": (128, 70), "icarl": (128, 70), "eeil": (128, 70), "bic": (128, 250), "wa": (32, 250)}
+    for method in SUITES["offline"].of_length("full").methods:
+        if method.learner in passes:
+            model = vs.create(method.learner, **method.settings)
+            assert (model.batch_size, model.epochs) == passes[method.learner]
+
+
+# ---- learning rates -----------------------------------------------------------------------------
+
+
+def test_rates_are_chosen_on_no_test_part_and_on_no_seed_of_a_table():
+    suite = SUITES["rates"]
+    assert {stream.options["test_share"] for stream in suite.streams} == {0.2}
+    tables = [other for other in SUITES.values() if not other.chooses]
+    assert suite.first_seed >= max(other.first_seed + other.seeds for other in tables)
+    told = CliRunner().invoke(app, ["bench", "run", "rates", "--first-seed", "0", "--stream", PICTURES.name])
+    assert told.exit_code == 2
+    assert "on seeds from 9 on" in told.output
+
+
+def test_a_stream_of_ones_own_is_not_tested_on_its_test_part_either(monkeypatch):
+    held = []
+    monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
+    command = ["bench", "run", "rates", "--stream", PICTURES.name, "--stream", "split-cifar10", "--limit", "3"]
+    told = CliRunner().invoke(app, [*command, "--data-dir", "nowhere"])
+    assert told.exit_code == 7, told.output
+    assert {(run.stream.name, run.seed) for run in held} == {(PICTURES.name, 9)}
+    assert {json.dumps(run.stream.options) for run in held} == {'{"test_share": 0.2, "limit": 3}'}
+    assert len(held) == len(SUITES["rates"].methods)
+    made = make_stream(held[0].stream, 9, None, None)
+    learned = {x.tobytes() for x in PictureStream().X}
+    assert all(x.tobytes() in learned for x in made[2].test[0])  # of the training part, which is another seed's
+
+
+def test_online_rates_are_tried_online_and_offline_rates_in_steps_of_20():
+    runs = [(run.method, run.stream.title) for run in SUITES["rates"].runs("d", range(9, 10))]
+    online = {"agem", "mir", "gss", "aser", "er", "gdumb"}
+    by_stream = {}
+    for method, title in runs:
+        by_stream.setdefault(title, []).append(method)
+    assert {title: len(methods) for title, methods in by_stream.items()} == {
+        "split-cifar10": 21,
+        "split-cifar100": 21,
+        "CIFAR-100, steps of 20": 21,
+    }
+    assert {m.learner for m in by_stream["split-cifar100"]} == online
+    assert [m.settings["lr"] for m in by_stream["split-cifar10"] if m.learner == "gdumb"] == [0.02, 0.05, 0.1]
+    assert [m.label for m in by_stream["CIFAR-100, steps of 20"][:3]] == [
+        f"LwF, lr {lr}" for lr in (0.002, 0.006, 0.02)
+    ]
+    assert all(m.settings["preset"] == "short" for m in by_stream["CIFAR-100, steps of 20"])
+    assert {m.ask for m in by_stream["split-cifar10"] if m.learner == "gdumb"} == {"last"}
+
+
+def test_the_best_rate_of_each_method_is_marked():
+    def tried(learner, lr, last, Q="2000", **more):
+        settings = json.dumps({"lr": lr, **more})
+        return row(f"{learner}, lr {lr}", Q=Q, learner=learner, settings=settings, Avg=str(lr), Last=str(last))
+
+    rows = [tried("mir", 0.01, 30), tried("mir", 0.03, 40), tried("mir", 0.1, 35), tried("er", 0.03, 20)]
+    rows += [tried("er", 0.01, 50, "", replay=0), tried("er", 0.1, 10, "", replay=0)]
+    (block,) = blocks(SUITES["rates"], rows)
+    assert header(block)[-1] == "best"
+    marked = {line[0]: line[-1] for line in body(block)}
+    assert {label for label, mark in marked.items() if mark} == {"mir, lr 0.03", "er, lr 0.01"}
+    assert "best" not in header(blocks(SUITES["online"], rows)[0])
+
+
+# ---- weight norms -------------------------------------------------------------------------------
+
+
+def test_drift_is_the_rise_of_the_trend_over_the_mean():
+    norms = 2 + 0.01 * np.arange(100)
+    assert drift(norms) == pytest.approx(100 * 0.01 / norms.mean())
+    assert drift(norms[::-1]) == pytest.approx(-drift(norms))
+    assert drift([3.0] * 10) == pytest.approx(0)
+    assert measured(row("CN", norms=""), "drift") is None
+
+
+@pytest.fixture
+def norm_rows(tmp_path):
+    results = Results(tmp_path / "weight-norms.csv")
+    rng = np.random.default_rng(0)
+    for run in SUITES["weight-norms"].runs("d", range(1)):
+        if run.method.length != "full":
+            rise = rng.uniform(0, 1) * np.arange(20) + rng.normal(size=20)
+            made = {"Q": run.method.Q, "paper row": run.method.paper, "Last": 40.0}
+            results.append({**run.columns, **made, "norms": " ".join(f"{10 + each:.3f}" for each in rise)})
+    return tmp_path
+
+
+def test_norms_are_a_table_a_picture_and_part_of_the_page(norm_rows):
+    suite, rows = SUITES["weight-norms"], Results(norm_rows / "weight-norms.csv").rows()
+    assert len(blocks(suite, rows)) == 3
+    (first,) = [each for each in rows if each["method"] == "KD, offline, short" and each["options"] == '{"tasks": 20}']
+    expected = drift([float(norm) for norm in first["norms"].split()])
+    assert f"| KD, offline, short |  | {expected:.2f} | 40.0 | 1 |" in markdown(suite, rows)
+
+    told = CliRunner().invoke(app, ["bench", "plot", "weight-norms", "--results", str(norm_rows), "--out", "n.png"])
+    assert told.exit_code == 0, told.output
+    with Image.open("n.png") as image:
+        assert np.asarray(image.convert("L")).std() > 10
+    told = CliRunner().invoke(app, ["bench", "report", "--results", str(norm_rows), "--out", "page.html"])
+    assert told.exit_code == 0, told.output
+    data = json.loads(re.search(r'id="data">(.*?)</script>', Path("page.html").read_text()).group(1))
+    kind, panels = data["weight-norms"].values()
+    assert kind == "norms"
+    assert [(panel["title"], len(panel["series"])) for panel in panels] == [
+        ("CN", 6),
+        ("CIFAR-100, steps of 5, Q = 1,000", 9),
+        ("CN + Exp, CIFAR-100, steps of 5", 6),
+        ("KD and CN + Exp, CIFAR-100, steps of 5, Q = 1,000", 4),
+    ]
+    (drawn,) = [s for s in panels[3]["series"] if s["label"] == "KD, offline, short"]
+    assert np.mean(drawn["y"]) == pytest.approx(1)
+    assert drawn["trend"] == pytest.approx(np.polyval(np.polyfit(drawn["x"], drawn["y"], 1), drawn["x"]))
+    assert drawn["trend"][-1] - drawn["trend"][0] == pytest.approx(expected * 19 / 20)
+
+
+# ---- what the command chooses -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps", "methods"),
+    [
+        (["offline", "--stream", "*steps of 5"], [5], 12),
+        (["offline", "--stream", "*of 10", "--stream", "*of 50"], [10, 50], 12),
+        (["offline", "--stream", "split-cifar100", "--method", "WA"], [5, 10, 20, 50], 1),
+        (["offline", "--preset", "short", "--method", "WA*", "--stream", "*5"], [5], 1),
+        (["weight-norms", "--stream", "*of 20", "--method", "*online"], [20], 8),
+    ],
+)
+def test_steps_and_methods_can_be_chosen(arguments, steps, methods, monkeypatch):
+    held = []
+    monkeypatch.setattr("votestream.bench.cli._where_data_is", lambda suite, _: suite)
+    monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
+    told = CliRunner().invoke(app, ["bench", "run", *arguments, "--seeds", "1"])
+    assert told.exit_code == 7, told.output
+    assert {run.stream.title for run in held} == {f"CIFAR-100, steps of {step}" for step in steps}
+    assert len(held) == methods * len(steps)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["online", "--preset", "short"], "online has no method of many passes that could be short"),
+        (["offline", "--preset", "long"], "Invalid value for '--preset'"),
+        (["offline", "--stream", "*of 7"], "Known: CIFAR-100, steps of 5, CIFAR-100, steps of 10,"),
+        (["offline", "--preset", "short", "--method", "ER"], "No method of offline is called ER. Known: LwF, short,"),
+    ],
+)
+def test_wrong_input_is_told(arguments, told):
+    result = CliRunner().invoke(app, ["bench", "run", *arguments])
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.replace("│", " ").split())
+    assert not Path("results").exists()
+
+
+# ---- in a process, with a package's entry points ------------------------------------------------
+
+PACKAGE = '''
+import numpy as np
+
+import votestream as vs
+
+
+class Ridge(vs.learners.StreamingRidge):
+    """A learner of a package of one's own."""
+
+
+def shades(seed, backbone=None, test_share=None):
+    """Twelve grey pictures of each of four classes."""
+    y = np.repeat(["night", "dusk", "dawn", "day"], 12)
+    bright = np.repeat([20, 90, 160, 230], 12)[:, None, None, None]
+    X = (bright + np.random.default_rng(0).integers(-20, 21, (48, 32, 32, 3))).astype(np.uint8)
+    return vs.stream_from(X, y, tasks=2, seed=seed, backbone=backbone, test_share=test_share or 0.25, name="shades")
+'''
+
+
+@pytest.fixture
+def package(tmp_path):
+    """What pip leaves behind: a module, and what it offers."""
+    (tmp_path / "shaded.py").write_text(PACKAGE)
+    about = tmp_path / "shaded-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shaded\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[votestream.learners]\nshaded_ridge = shaded:Ridge\n\n[votestream.streams]\nshades = shaded:shades\n"
+    )
+    return tmp_path
+
+
+def test_a_packages_learner_and_stream_are_found_by_their_entry_points(package, monkeypatch):
+    with pytest.raises(ValueError, match="There is no learner 'shaded_ridge'"):
+        find_learner("shaded_ridge")
+    monkeypatch.syspath_prepend(str(package))
+    assert find_learner("shaded_ridge").__module__ == "shaded"
+    assert make_stream(StreamSpec("shades"), 0, None, None).name == "shades"
+    with pytest.raises(ValueError, match="There is no stream 'shade'"):
+        make_stream(StreamSpec("shade"), 0, None, None)
+
+
+def test_offline_rivals_and_a_packages_learner_run_in_processes(package):
+    """The whole way on the CPU, with the built-in backbone: command, worker, network, row, table."""
+    env = {**ENV, "PYTHONPATH": os.pathsep.join([ENV["PYTHONPATH"], str(package)]), "VOTESTREAM_CACHE": str(package)}
+    command = [sys.executable, "-m", "votestream.cli", "bench", "run", "offline", "--preset", "short", "--seeds", "1"]
+    chosen = ["CN + Exp, short", "CandidatesVoting", "GaussianVoting", "shaded_ridge"]
+    command += [part for name in chosen for part in ("--method", name)]
+    command += ["--learner", "shaded_ridge", "--stream", "shades", "--limit", "6", "--jobs", "2", "--device", "cpu"]
+    ended = subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = {each["method"]: each for each in Results(package / "results" / "offline.csv").rows()}
+    assert set(rows) == set(chosen)
+    assert {each["error"] for each in rows.values()} == {""}
+    assert {each["options"] for each in rows.values()} == {'{"limit": 6}'}
+    assert json.loads(rows["CandidatesVoting"]["settings"]) == {"budget": 2000, "first_passes": 10}
+    assert json.loads(rows["CN + Exp, short"]["settings"])["preset"] == "short"
+    assert float(rows["GaussianVoting"]["Last"]) > 60

@@ -27,6 +27,7 @@ import torch
 import votestream as vs
 from votestream.learners.classifier import LAYOUT
 from votestream.learners.network import NetworkLearner
+from votestream.learners.replayed import PLAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 METHODS = [m for m in ("er", "agem", "mir", "gss", "aser") if m in vs.list_learners()]
@@ -58,7 +59,8 @@ def seconds(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def counted(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> Counter[str]:
-    """Passes through the network, and pictures in them, of one step on average."""
+    """Passes through the network, and pictures in them, of one step on average; of steps that are not replayed."""
+    model._again.forget()
     seen: Counter[str] = Counter()
 
     def count(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -75,7 +77,7 @@ def counted(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> Counter[str]
 def measure(device: str, methods: list[str], budget: int, steps: int, rounds: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(1)
     models = {method: made_ready(method, device, budget) for method in methods}
-    passes = {method: counted(model, *pictures(rng, 5 * BATCH, 2)) for method, model in models.items()}
+    passes = {method: counted(model, *pictures(rng, PLAIN * BATCH, 2)) for method, model in models.items()}
     times: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(rounds):
         batches = pictures(rng, steps * BATCH, 2)

@@ -142,7 +142,7 @@ def test_replayed_are_the_candidates_of_the_largest_adversarial_values(mean):
         for queries, classes in ((f[others], y[others]), (features(model, images), labels))
     )
     scores = cooperative.mean(0) - adversarial.mean(0) if mean else cooperative.amax(0) - adversarial.amin(0)
-    taken = model._retrieve(images, labels)
+    taken = model._retrieve(images, labels, model._draws(1))
     assert len(set(taken.tolist())) == 7
     assert set(taken.tolist()) <= set(candidates.tolist())
     at = dict(zip(candidates.tolist(), scores.tolist(), strict=True))
@@ -164,7 +164,7 @@ def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_pictures():
         queries, classes = torch.cat((f[others], f_new[rare])), torch.cat((old_labels[others], labels[rare]))
         worth = knn_shapley(X, y, queries, classes, model.k).sum(0)
 
-        model._update(images, labels)
+        model._update(images, labels, model._draws(2), torch.from_numpy(model._random.uniform(1)))
         changed = (store.images != old_images).flatten(1).any(1).nonzero().flatten().tolist()
         assert set(changed) <= set(rest)
         came = [int((images == store.images[slot]).flatten(1).all(1).nonzero()[0]) for slot in changed]
@@ -179,8 +179,8 @@ def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_pictures():
 def test_scoring_and_keeping_leave_network_and_batch_norm_statistics_as_they_were():
     model, images, labels = model_and_batch()
     before, random = copy.deepcopy(model._network.state_dict()), torch.get_rng_state()
-    model._retrieve(images, labels)
-    model._update(images, labels)
+    model._retrieve(images, labels, model._draws(1))
+    model._update(images, labels, model._draws(2), torch.from_numpy(model._random.uniform(1)))
     assert all(torch.equal(now, before[name]) for name, now in model._network.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random)
     assert all(module.training for module in model._network.modules())

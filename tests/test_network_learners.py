@@ -14,9 +14,11 @@ from torch.nn import functional as F
 import votestream as vs
 from conftest import TRAINED, PictureStream, make_on_network, one_thread, same_model
 from votestream.learners.agem import project
-from votestream.learners.augmentation import box, shifted_and_flipped
+from votestream.learners.augmentation import box, shift_and_flip
 from votestream.learners.classifier import Classifier
 from votestream.learners.gdumb import learning_rate
+from votestream.learners.passes import shortened
+from votestream.learners.replayed import PLAIN, Replayed
 from votestream.memory import ExemplarStore, ImageMemory, Reservoir, distinct
 from votestream.random_pool import RandomPool
 
@@ -394,7 +396,7 @@ def test_gdumbs_learning_rate_is_torchs_cosine_with_warm_restarts():
 
 def test_gdumbs_crops_are_shifts_of_the_padded_picture_mirrored_or_not():
     images = torch.randint(1, 256, (30, 16, 16, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    made = shifted_and_flipped(images, torch.Generator().manual_seed(1))
+    made = shift_and_flip(images, torch.rand(3, 30, generator=torch.Generator().manual_seed(1)))
     padded = F.pad(images, (0, 0, 2, 2, 2, 2))
     ways = []
     for picture, around in zip(made, padded, strict=True):
@@ -409,7 +411,7 @@ def test_gdumbs_crops_are_shifts_of_the_padded_picture_mirrored_or_not():
 
 def test_cutmix_boxes_lie_in_the_picture_and_vary_in_size():
     random = torch.Generator().manual_seed(0)
-    boxes = np.array([box(32, random) for _ in range(500)])
+    boxes = np.array([box(32, torch.rand(3, generator=random)).tolist() for _ in range(500)])
     assert (boxes[:, 0] <= boxes[:, 1]).all()
     assert (boxes[:, 2] <= boxes[:, 3]).all()
     assert boxes.min() == 0
@@ -423,16 +425,17 @@ class Brightness(nn.Module):
     """Says of black and white pictures, mixed or not, how likely they are black and white."""
 
     def forward(self, images):
-        self.white = images.float().mean((1, 2, 3)) / 255
+        self.white = images.mean((1, 2, 3))
         return torch.stack([1 - self.white, self.white], 1).log()
 
 
 def test_cutmix_weighs_labels_by_their_share_of_the_picture(pictures):
     model = make_on_network("gdumb")(cutmix=1.0).partial_fit(pictures.X, pictures.y)
-    images = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None].repeat(1, 8, 8, 3)
+    pixels = torch.tensor([0.0, 1.0])[:, None, None, None].repeat(1, 3, 8, 8)
     network, mixed = Brightness(), 0
     for seed in range(30):
-        loss = model._loss(network, images.clone(), torch.tensor([0, 1]), torch.Generator().manual_seed(seed))
+        torch.manual_seed(seed)
+        loss = model._loss(network, pixels, torch.tensor([0, 1]))
         white = network.white.double().numpy()
         entropy = [-sum(p * np.log(p) for p in (share, 1 - share) if p) for share in white]
         assert np.isclose(float(loss), np.mean(entropy), atol=1e-6) or not 0 < white[0] < 1
@@ -440,10 +443,54 @@ def test_cutmix_weighs_labels_by_their_share_of_the_picture(pictures):
     assert mixed > 5
 
 
+@pytest.mark.parametrize("largest", [0.1, 1000.0])
+def test_long_gradients_are_shortened_as_torch_clips_them(largest):
+    parameters = [nn.Parameter(torch.zeros(shape)) for shape in (5, (2, 3))]
+    for parameter in parameters:
+        parameter.grad = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+    made = shortened(tuple(parameter.grad.clone() for parameter in parameters), largest)
+    nn.utils.clip_grad_norm_(parameters, largest)
+    assert all(torch.allclose(part, parameter.grad) for part, parameter in zip(made, parameters, strict=True))
+
+
 # ---- a GPU --------------------------------------------------------------------------------------
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+
+@needs_gpu
+def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget():
+    weight, again, calls = torch.ones(3, device="cuda"), Replayed(), []
+
+    def add_up(rows):
+        calls.append(len(rows))
+        weight.add_(rows.sum(0))
+        return weight * 2
+
+    total = weight.clone()
+    for i in range(3 * PLAIN):
+        for n in (2, 5):
+            rows = torch.full((n, 3), float(i), device="cuda")
+            total += rows.sum(0)
+            assert torch.equal(again(add_up, rows), total * 2)
+            assert torch.equal(weight, total)
+    assert sorted(calls) == [2] * (PLAIN + 1) + [5] * (PLAIN + 1)  # the last of each was for the record
+    weight = torch.zeros(3, device="cuda")
+    again.forget()
+    assert again(add_up, torch.ones(2, 3, device="cuda")).tolist() == [4, 4, 4]
+    assert copy.deepcopy(again)._recordings == {}
+
+
+@needs_gpu
+def test_settings_changed_on_the_way_count_at_once(pictures):
+    model = learned("er", pictures, device="cuda")
+    before = weights(model)
+    model.set_params(lr=1e-30).partial_fit(pictures.X, pictures.y)
+    after = weights(model)
+    assert all(torch.equal(after[name], before[name]) for name, _ in model._network.named_parameters())
+
+
+@needs_gpu
 @pytest.mark.parametrize("name", sorted(TRAINED))
 def test_a_gpu_learns_alike_resumes_exactly_and_is_never_waited_for(name, pictures, tmp_path):
     batches = list(pictures.batches())

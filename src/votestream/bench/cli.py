@@ -67,6 +67,9 @@ def run_command(
         list[str] | None,
         typer.Option(help="Only these streams of the suite, * fits all; or one of yours, module:function."),
     ] = None,
+    budget: Annotated[
+        list[int] | None, typer.Option(min=1, help="Of the methods that have a budget, only these; repeat it.")
+    ] = None,
     preset: Annotated[
         Preset | None, typer.Option(help="Methods that go over each task many times make a fifth of their passes.")
     ] = None,
@@ -87,7 +90,7 @@ def run_command(
     from votestream.bench.runner import clock, run_all
 
     try:
-        suite = _asked(name, method, stream, learner, settings, backbone, preset, limit, validate)
+        suite = _asked(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
         suite = _where_data_is(suite, data_dir)
         first = suite.first_seed if first_seed is None else first_seed
         if suite.chooses and first < suite.first_seed:
@@ -207,8 +210,9 @@ def report_command(
 
 
 def _asked(
-    name: str, methods: list[str] | None, streams: list[str] | None, learners: list[str] | None,
-    settings: list[str] | None, backbone: str | None, preset: Preset | None, limit: int | None, validate: bool,
+    name: str, methods: list[str] | None, streams: list[str] | None, budgets: list[int] | None,
+    learners: list[str] | None, settings: list[str] | None, backbone: str | None, preset: Preset | None,
+    limit: int | None, validate: bool,
 ) -> Suite:  # fmt: skip
     """The suite with what the command adds and takes away."""
     from dataclasses import replace
@@ -224,7 +228,7 @@ def _asked(
         raise ValueError("--set is for a learner given by --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
     suite = suite.of_length("full" if preset is None else preset.value)
-    suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or [])
+    suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
     own = [spec for spec in streams or [] if is_own_stream(spec)]
     patterns = [spec for spec in streams or [] if spec not in own]
     suite = replace(suite, streams=()) if own and not patterns else suite.only_streams(patterns)

@@ -13,10 +13,12 @@ from votestream.learners import LEARNERS
 PAPER: dict[str, Any] = {"preset": "paper"}
 SHORT: dict[str, Any] = {"preset": "short"}  # a fifth of the passes
 
-# Learning rates of the rivals that train a network; a learner that is not in these keeps its own. They are chosen by
-# the suite `rates`, on a fifth of the training part. The online ones are still those of CIFAR-10 at Q = 1000 (in
-# results/online_rivals_validation.csv), and of the offline ones none has been chosen yet.
-ONLINE_RATES: dict[str, float] = {"agem": 0.01, "mir": 0.03, "gss": 0.03, "aser": 0.03, "er": 0.03}
+# Learning rates of the rivals that train a network, chosen by the suite `rates` on a fifth of the training part
+# (results/rates.csv), for each stream. CORe50 takes Split CIFAR-100's; a learner that is not in these keeps its own.
+ONLINE_RATES: dict[str, dict[str, float]] = {
+    "split-cifar10": {},
+    "split-cifar100": {},
+}
 OFFLINE_RATES: dict[str, float] = {}
 
 ONLINE = {"A-GEM": "agem", "MIR": "mir", "GSS": "gss", "ASER": "aser", "GDUMB": "gdumb", "ER": "er"}
@@ -47,12 +49,17 @@ def random_features(Q: int, width: int, classes: int = 100) -> int:
     return M
 
 
-def rivals(Q: int) -> list[Method]:
-    """Those of the paper, which train the whole network and keep images, and ER."""
-    return [
-        Method(label, learner, {"budget": Q, **_rate(learner, ONLINE_RATES)}, Q, label)
-        for label, learner in ONLINE.items()
-    ]
+def rivals(Q: int | None, stream: str) -> list[Method]:
+    """Those of the paper, which train the whole network and keep images, and ER; without Q, fine-tuning."""
+    rates = ONLINE_RATES.get(stream, ONLINE_RATES["split-cifar100"])
+    if Q is None:
+        return [Method("Fine-tuning", "er", {"replay": 0, **_rate("finetune", rates)}, part=stream)]
+    made = []
+    for label, learner in ONLINE.items():
+        # GDumb trains anew for every answer: 20 times over a large memory is too much.
+        ask = "last" if learner == "gdumb" and Q > 2000 and stream != "split-cifar10" else "each"
+        made.append(Method(label, learner, {"budget": Q, **_rate(learner, rates)}, Q, label, ask, part=stream))
+    return made
 
 
 def _rate(learner: str, rates: Mapping[str, float]) -> dict[str, float]:

@@ -133,6 +133,14 @@ class Suite:
             raise ValueError(f"No method of {self.name} is called {', '.join(patterns)}. Known: {', '.join(labels)}.")
         return replace(self, methods=chosen)
 
+    def only_budgets(self, budgets: list[int]) -> Suite:
+        """The part whose methods have one of these budgets, or none; all where there are none."""
+        chosen = tuple(m for m in self.methods if not budgets or m.Q is None or m.Q in budgets)
+        unknown = set(budgets) - {m.Q for m in self.methods}
+        if unknown:
+            raise ValueError(f"No method of {self.name} has a budget of {', '.join(map(str, sorted(unknown)))}.")
+        return replace(self, methods=chosen)
+
     def only_streams(self, patterns: list[str]) -> Suite:
         """The part whose streams fit one of the patterns; all where there are none."""
         chosen = tuple(s for s in self.streams if _fits(patterns, s.name, s.title))

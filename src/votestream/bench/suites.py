@@ -39,9 +39,22 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
         Suite(
             "online",
             "Online methods by exemplar budget",
-            (*on_statistics(), *(m for Q in BUDGETS for m in (*rivals(Q), *on_features(Q, width), *ours(Q, width)))),
-            PAPERS_STREAMS,
+            (
+                *on_statistics(),
+                *(m for stream in PAPERS_STREAMS for m in rivals(None, stream.name)),
+                *(
+                    m
+                    for Q in BUDGETS
+                    for m in (
+                        *(m for stream in PAPERS_STREAMS for m in rivals(Q, stream.name)),
+                        *on_features(Q, width),
+                        *ours(Q, width),
+                    )
+                ),
+            ),
+            tuple(replace(stream, part=stream.name) for stream in PAPERS_STREAMS),
             budgets=BUDGETS,
+            remark="The learning rates of the rivals that train a network are those of the suite rates.",
         ),
         Suite(
             "ablation",

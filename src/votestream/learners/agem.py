@@ -42,12 +42,15 @@ class AGEM(NetworkLearner):
     _keep = "balanced"
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
-        gradient = self._gradient(images, labels)
         earlier = self._memory.earlier(self._tasks.block_start)
         if self.replay and len(earlier):
             drawn = self._memory.store.take(distinct(earlier, self.replay, self._random))
-            gradient = project(gradient, self._gradient(*drawn))
-        self._descend(gradient)
+            self._again(self._learn_against, images, labels, *drawn)
+        else:
+            self._again(self._learn_from, images, labels)
+
+    def _learn_against(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
+        self._descend(project(self._gradient(images, labels), self._gradient(drawn, classes)))
 
 
 def project(gradient: Gradient, reference: Gradient) -> Gradient:

@@ -82,21 +82,25 @@ class ASER(ExperienceReplay):
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and self._memory.store.full:
-            drawn, classes = self._memory.store.take(self._retrieve(images, labels))
-            self._descend(self._gradient(torch.cat((images, drawn)), torch.cat((labels, classes))))
+            self._again(self._learn_with_the_best, images, labels, self._draws(1))
         else:
             super()._step(images, labels)
+
+    def _learn_with_the_best(self, images: Tensor, labels: Tensor, draws: Tensor) -> None:
+        drawn, classes = self._memory.store.take(self._retrieve(images, labels, draws))
+        self._learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:
             fit = self._memory.fill(images, labels)
             if fit < len(labels):
-                self._update(images[fit:], labels[fit:])
+                draws, part = self._draws(2), to_device(self._random.uniform(1), self._device)
+                self._again(self._update, images[fit:], labels[fit:], draws, part)
 
-    def _retrieve(self, images: Tensor, labels: Tensor) -> Tensor:
+    def _retrieve(self, images: Tensor, labels: Tensor, draws: Tensor) -> Tensor:
         """Slots of the candidates with the largest adversarial Shapley values."""
-        (draws,) = self._draws(1)
         n, size = self._sizes()
+        draws = draws[0]
         turn = turns(self._memory.store.labels, draws)
         candidates = (turn + draws).argsort()[:size]
         others = (turn + draws).masked_fill(turn < n, torch.inf).argsort()[:size]  # S_sub: the next of each class
@@ -106,10 +110,10 @@ class ASER(ExperienceReplay):
         scores = asv(values[:size], there, values[size:], self.mean).masked_fill(~held, -torch.inf)
         return candidates[scores.topk(min(self.replay, size)).indices]
 
-    def _update(self, images: Tensor, labels: Tensor) -> None:
+    def _update(self, images: Tensor, labels: Tensor, draws: Tensor, part: Tensor) -> None:
         """New pictures take the slots of candidates that are worth less to the classes in memory."""
         store, new = self._memory.store, len(labels)
-        draws, fresh = self._draws(2)
+        draws, fresh = draws
         n, size = self._sizes()
         turn = turns(store.labels, draws)
         others = (turn + draws).argsort()[:size]
@@ -119,7 +123,7 @@ class ASER(ExperienceReplay):
         # New classes would hardly enter if only those in memory had a say: as in the authors' code, new pictures of a
         # class whose share of the memory is below a random part of a fair one are valued upon, too.
         share = (labels[:, None] == store.labels).double().mean(1)
-        rare = share < self._random.uniform(1)[0] / len(self._network.weight)
+        rare = share < part / len(self._network.weight)
         f, y = self._described(others, images, labels, candidates)
         values = knn_shapley(f[size:], y[size:], f[:-size], y[:-size], self.k)
         worth = (values * torch.cat((there, rare))[:, None]).sum(0)

@@ -1,26 +1,21 @@
-"""Pictures made from pictures, where they lie: crops, mirror images, CutMix. What is drawn is drawn on the host."""
+"""Pictures made from pictures, where they lie: crops, mirror images, CutMix. The caller draws."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 
-def shifted_and_flipped(images: Tensor, random: torch.Generator) -> Tensor:
-    """A random crop of each picture, padded by an eighth (4 of 32 pixels), every other one mirrored; one gather.
+def shift_and_flip(images: Tensor, draws: Tensor) -> Tensor:
+    """A crop of each picture, padded by an eighth (4 of 32 pixels), every other one mirrored; one gather.
+
+    By numbers drawn in [0, 1), (3, n): down, across, mirrored.
 
     >>> images = torch.arange(4, dtype=torch.uint8).view(1, 2, 2, 1)
-    >>> shifted_and_flipped(images, torch.Generator().manual_seed(0))[0, :, :, 0].tolist()
+    >>> shift_and_flip(images, torch.tensor([[0.5], [0.5], [0.0]]))[0, :, :, 0].tolist()
     [[1, 0], [3, 2]]
     """
-    return shift_and_flip(images, torch.rand(3, len(images), generator=random).to(images.device, non_blocking=True))
-
-
-def shift_and_flip(images: Tensor, draws: Tensor) -> Tensor:
-    """The same by numbers in [0, 1) already drawn, (3, n): down, across, mirrored."""
     n, size = images.shape[:2]
     pad = size // 8
     top, left = (draws[:2] * (2 * pad + 1)).long()
@@ -48,20 +43,25 @@ def brightened(images: Tensor, draws: Tensor) -> Tensor:
     return chosen.round().clamp(0, 255).to(torch.uint8)
 
 
-def cut_and_mixed(images: Tensor, random: torch.Generator) -> tuple[Tensor, Tensor, float]:
-    """CutMix (Yun et al., 2019): one box of every picture is another's; whose, and which share of the picture."""
-    size = images.shape[1]
-    other = torch.randperm(len(images), generator=random).to(images.device, non_blocking=True)
-    top, bottom, left, right = box(size, random)
-    mixed = images.clone()
-    mixed[:, top:bottom, left:right] = images[other, top:bottom, left:right]
-    return mixed, other, (bottom - top) * (right - left) / size**2
+def cut_and_mixed(pixels: Tensor, draws: Tensor, chance: float) -> tuple[Tensor, Tensor]:
+    """CutMix (Yun et al., 2019): one box of every picture (n, 3, size, size) is that of the one before; its share.
+
+    By four numbers drawn in [0, 1): whether to mix, which happens with this chance, and the box.
+    """
+    size = pixels.shape[-1]
+    top, bottom, left, right = box(size, draws[1:]) * (draws[0] < chance)
+    place = torch.arange(size, device=pixels.device)
+    inside = ((place >= top) & (place < bottom))[:, None] & ((place >= left) & (place < right))
+    return torch.where(inside, pixels.roll(1, 0), pixels), (bottom - top) * (right - left) / size**2
 
 
-def box(size: int, random: torch.Generator) -> tuple[int, int, int, int]:
-    """Top, bottom, left, right: the area uniform in what it could be (alpha = 1), the middle anywhere, cut at edges."""
-    area, y, x = torch.rand(3, generator=random).tolist()
-    half = size * math.sqrt(area) / 2
-    top, bottom = (min(max(round(size * y + side), 0), size) for side in (-half, half))
-    left, right = (min(max(round(size * x + side), 0), size) for side in (-half, half))
-    return top, bottom, left, right
+def box(size: int, draws: Tensor) -> Tensor:
+    """Top, bottom, left, right: the area uniform in what it could be (alpha = 1), the middle anywhere, cut at edges.
+
+    >>> box(32, torch.tensor([0.25, 0.5, 0.0])).tolist()
+    [8.0, 24.0, 0.0, 8.0]
+    """
+    area, y, x = draws
+    half = size * area.sqrt() / 2
+    edges = torch.stack((size * y - half, size * y + half, size * x - half, size * x + half))
+    return edges.round().clamp(0, size)

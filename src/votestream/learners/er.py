@@ -42,7 +42,7 @@ class ExperienceReplay(NetworkLearner):
         if self.replay and len(self._memory):
             drawn, classes = self._memory.store.take(distinct(self._memory.slots(), self.replay, self._random))
             images, labels = torch.cat((images, drawn)), torch.cat((labels, classes))
-        self._descend(self._gradient(images, labels))
+        self._again(self._learn_from, images, labels)
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:

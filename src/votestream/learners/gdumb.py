@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from votestream.backbones import Backbone
-from votestream.backbones.backbone import exact
-from votestream.learners.augmentation import cut_and_mixed, shifted_and_flipped
+from votestream.learners.augmentation import cut_and_mixed
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
-from votestream.learners.network import NetworkLearner
+from votestream.learners.network import NetworkLearner, seed_torch, training
+from votestream.learners.passes import train
 from votestream.memory.image_memory import to_device
 from votestream.persistence import joined, part_of
 from votestream.validation import check_choice, check_positive
@@ -110,33 +111,29 @@ class GDumb(NetworkLearner):
         random = torch.Generator().manual_seed(self.seed)
         network = copy.deepcopy(self._network)
         network.grow(len(self._index), random)
-        optimiser = torch.optim.SGD(network.parameters(), self.lr, momentum=0.9, weight_decay=1e-6, foreach=True)
-        images, labels = self._memory.store.images, self._memory.store.labels
-        parts = math.ceil(len(labels) / self.batch_size)  # of nearly equal size: no batch norm sees one picture alone
-        with exact(self._device), torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
-            torch.manual_seed(self.seed)  # for dropout and its like
-            network.train()
-            for epoch in range(PAPER_PASSES if self.preset == "paper" else self.passes):
-                optimiser.param_groups[0]["lr"] = learning_rate(epoch, self.lr)
-                order = torch.randperm(len(labels), generator=random).numpy()
-                for rows in np.array_split(order, parts):
-                    where = to_device(rows, self._device)
-                    batch = shifted_and_flipped(images[where], random)
-                    loss = self._loss(network, batch, labels[where], random)
-                    optimiser.zero_grad()
-                    loss.backward()
-                    nn.utils.clip_grad_norm_(network.parameters(), 10.0)
-                    optimiser.step()
-        optimiser.zero_grad()
-        return network.eval()
+        passes = PAPER_PASSES if self.preset == "paper" else self.passes
+        with training(self._device):
+            seed_torch(self.seed, self._device)  # for CutMix, and for dropout and its like
+            train(
+                network,
+                self._memory.store.images,
+                self._memory.store.labels,
+                partial(self._loss, network),
+                random,
+                rates=[learning_rate(epoch, self.lr) for epoch in range(passes)],
+                batch_size=self.batch_size,
+                weight_decay=1e-6,
+                largest=10.0,
+                half=False,
+            )
+        return network
 
-    def _loss(self, network: Classifier, images: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
+    def _loss(self, network: nn.Module, pixels: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy; with CutMix, of both labels by the share of the picture that is theirs."""
-        if float(torch.rand((), generator=random)) >= self.cutmix:
-            return F.cross_entropy(network(images), labels)
-        images, other, share = cut_and_mixed(images, random)
-        logits = network(images)
-        return (1 - share) * F.cross_entropy(logits, labels) + share * F.cross_entropy(logits, labels[other])
+        mixed, share = cut_and_mixed(pixels, torch.rand(4, device=pixels.device), self.cutmix)
+        logits = network(mixed)
+        own, others = F.cross_entropy(logits, labels), F.cross_entropy(logits, labels.roll(1))
+        return (1 - share) * own + share * others
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return joined({"memory": self._memory.state()})

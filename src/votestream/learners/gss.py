@@ -80,10 +80,13 @@ class GSS(ExperienceReplay):
 
     def _scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """c of each new picture: 1 + the largest cosine of its gradient to those of n stored ones (lines 5 to 7)."""
-        n = len(labels)
         if not len(self._memory):
-            return torch.full((n,), FIRST, device=images.device)
-        stored, classes = self._memory.store.take(distinct(self._memory.slots(), self.references, self._random))
+            return torch.full((len(labels),), FIRST, device=images.device)
+        stored = self._memory.store.take(distinct(self._memory.slots(), self.references, self._random))
+        return self._again(self._compared, images, labels, *stored)
+
+    def _compared(self, images: Tensor, labels: Tensor, stored: Tensor, classes: Tensor) -> Tensor:
+        n = len(labels)
         self._network.eval()
         products = gradient_products(self._network, torch.cat((images, stored)), torch.cat((labels, classes)))
         self._network.train()

@@ -62,12 +62,16 @@ class MIR(NetworkLearner):
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and len(self._memory):
-            drawn, classes = self._memory.store.take(distinct(self._memory.slots(), self.candidates, self._random))
-            if len(drawn) > self.replay:
-                worst = self._interference(images, labels, drawn, classes).topk(self.replay).indices
-                drawn, classes = drawn[worst], classes[worst]
-            images, labels = torch.cat((images, drawn)), torch.cat((labels, classes))
-        self._descend(self._gradient(images, labels))
+            drawn = self._memory.store.take(distinct(self._memory.slots(), self.candidates, self._random))
+            self._again(self._learn_with_the_worst_of, images, labels, *drawn)
+        else:
+            self._again(self._learn_from, images, labels)
+
+    def _learn_with_the_worst_of(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
+        if len(drawn) > self.replay:
+            worst = self._interference(images, labels, drawn, classes).topk(self.replay).indices
+            drawn, classes = drawn[worst], classes[worst]
+        self._learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
 
     def _interference(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> Tensor:
         """How much each drawn picture's loss would rise if the mini-batch alone were learned (s_MI-1).

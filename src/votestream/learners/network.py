@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from votestream.learners.base import Learner
 from votestream.learners.candidates_voting import Exemplars
 from votestream.learners.classifier import Classifier
 from votestream.learners.recall import describe, recall
+from votestream.learners.replayed import Replayed
 from votestream.memory import ImageMemory
 from votestream.memory.image_memory import to_device
 from votestream.persistence import joined, part_of
@@ -32,7 +35,8 @@ class NetworkLearner(Learner):
 
     A method is a subclass with a `_step`: what to do with one mini-batch, before the memory sees it. It has the
     network (`_network`, in training mode), the memory (`_memory`), random numbers (`_random`), `_gradient` and
-    `_descend`. Pictures and class numbers are on the device; nothing in a step needs to wait for it.
+    `_descend`. Pictures and class numbers are on the device; nothing in a step needs to wait for it. What a step does
+    there goes through `_again`, by which a GPU is told of it once and for all.
 
     The softmax is over the classes seen so far. Plain SGD has no state, so there is none to disturb or to save
     when the head grows.
@@ -41,7 +45,7 @@ class NetworkLearner(Learner):
     _made: Backbone
     _made_from: str | Backbone
     _memory: ImageMemory
-    _working: tuple[str, ...] = ("backbone", "_made", "_made_from")  # what it started from is the same for every model
+    _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_again")  # every model starts from the same
     _keep = "reservoir"  # which pictures stay: a keep rule that decides from labels alone
 
     def __init__(
@@ -104,6 +108,7 @@ class NetworkLearner(Learner):
         self._device = as_device(self.device)
         self._random = RandomPool(self.seed)
         self._network = Classifier(self.backbone_, self._device).eval()
+        self._again = Replayed()
         size = self.backbone_.input_size
         self._memory = self._new_memory((size, size, 3))
 
@@ -112,7 +117,8 @@ class NetworkLearner(Learner):
 
     def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
         piece = STEPS * self.batch_size
-        with exact(self._device), torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
+        self._again.under(self.get_params(deep=False))
+        with training(self._device):
             self._network.train()
             for first in range(-offset, len(X), piece):
                 start, end = max(first, 0), min(len(X), first + piece)
@@ -128,6 +134,7 @@ class NetworkLearner(Learner):
         n_classes = max(classes.tolist()) + 1
         if n_classes > len(self._network.weight):
             self._network.grow(n_classes, self._random.generator)
+            self._again.forget()
         self._step(images, labels)
         self._remember(images, labels, classes)
 
@@ -136,6 +143,9 @@ class NetworkLearner(Learner):
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         self._memory.observe(images, labels, classes)
+
+    def _learn_from(self, images: Tensor, labels: Tensor) -> None:
+        self._descend(self._gradient(images, labels))
 
     def _gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """Of the mean cross-entropy, for every parameter, by one pass forward and one back."""
@@ -208,6 +218,17 @@ class NetworkLearner(Learner):
         self._network.load_state_dict(network)
         self._memory.restore(part_of(arrays, "memory"))
         self._random.restore(part_of(arrays, "random"))
+
+
+@contextmanager
+def training(device: torch.device) -> Iterator[None]:
+    """While a network is trained: torch's random state is put back afterwards, and on a GPU no algorithm is taken that
+    differs from run to run. Convolutions may round to TF32 there, which halves a step's time.
+    """
+    cuda = device.type == "cuda"
+    same = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True) if cuda else nullcontext()
+    with torch.random.fork_rng([device] if cuda else []), same:
+        yield
 
 
 def seed_torch(seed: int, device: torch.device) -> None:

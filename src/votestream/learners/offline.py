@@ -16,7 +16,7 @@ from votestream.learners.base import Learner
 from votestream.learners.candidates_voting import Exemplars
 from votestream.learners.classifier import Classifier
 from votestream.learners.knowledge import Knowledge, Pictures, both, no_pictures, select
-from votestream.learners.network import QUERIES, NetworkLearner, seed_torch
+from votestream.learners.network import QUERIES, NetworkLearner, seed_torch, training
 from votestream.learners.passes import Loss, dropping, train
 from votestream.memory.image_memory import to_device
 from votestream.memory.waiting import Waiting
@@ -135,7 +135,7 @@ class OfflineLearner(NetworkLearner):
             network = copy.deepcopy(known.network)
             network.grow(n_classes, random)
             new = self._put(rows), to_device(classes, self._device)
-            with exact(self._device), torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
+            with training(self._device):
                 seed_torch(seed % 2**63, self._device)  # for dropout and its like
                 exemplars, more = self._learn_task(network, known, new, random)
             heads = known.heads if n_classes == known.n_classes else [*known.heads, n_classes]

@@ -1,0 +1,71 @@
+"""Work on a GPU that is asked for again and again in the same shapes: recorded once, then replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PLAIN = (
+    3  # calls before one is recorded: by then handles exist and kernels are loaded, and rare shapes need no recording
+)
+
+
+class Replayed:
+    """Calls functions of tensors; on a GPU, those called often with the same shapes as CUDA graphs.
+
+    A step of a small network on ten pictures is hundreds of kernels, each shorter than its launch; a graph is one
+    launch for all of them. What a function does must follow from the tensors it is given and from what stays where it
+    is; changes in place are welcome. `forget` the recordings when anything else changes, such as the size of the head.
+    What a function returns holds until it is called again. On a CPU, functions are simply called.
+
+    >>> again = Replayed()
+    >>> again(torch.add, torch.ones(2), torch.ones(2))
+    tensor([2., 2.])
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[Any, ...], int] = {}
+        self._recordings: dict[tuple[Any, ...], _Recording] = {}
+        self._settings: Any = None
+
+    def __call__(self, function: Callable[..., Any], *tensors: Tensor) -> Any:
+        if tensors[0].device.type != "cuda":
+            return function(*tensors)
+        key = (function.__name__, *((tensor.shape, tensor.dtype) for tensor in tensors))
+        if key not in self._recordings:
+            self._calls[key] = self._calls.get(key, 0) + 1
+            if self._calls[key] <= PLAIN:
+                return function(*tensors)
+            self._recordings[key] = _Recording(function, tensors)
+        return self._recordings[key].play(tensors)
+
+    def under(self, settings: Any) -> None:
+        """Forget what was recorded under other settings."""
+        if settings != self._settings:
+            self.forget()
+            self._settings = settings
+
+    def forget(self) -> None:
+        self._calls.clear()
+        self._recordings.clear()
+
+    def __reduce__(self) -> tuple[type[Replayed], tuple[()]]:
+        return Replayed, ()  # a copy records anew: recordings are about the tensors of the original
+
+
+class _Recording:
+    """A CUDA graph of one call, with tensors of its own to read from."""
+
+    def __init__(self, function: Callable[..., Any], tensors: tuple[Tensor, ...]) -> None:
+        self._tensors = [tensor.clone() for tensor in tensors]
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):  # nothing is done yet
+            self._returned = function(*self._tensors)
+
+    def play(self, tensors: tuple[Tensor, ...]) -> Any:
+        torch._foreach_copy_(self._tensors, tensors)
+        self._graph.replay()
+        return self._returned

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +254,13 @@ def test_a_stream_of_ones_own_is_not_tested_on_its_test_part_either(monkeypatch)
     assert all(x.tobytes() in learned for x in made[2].test[0])  # of the training part, which is another seed's
 
 
+def test_a_stream_of_ones_own_meets_each_method_once():
+    for suite in SUITES.values():
+        runs = list(replace(suite, streams=(FEATURES,)).runs("d", range(1)))
+        assert {(run.method.label, run.method.Q) for run in runs} == {(m.label, m.Q) for m in suite.methods}
+        assert len({(run.method.label, run.method.Q) for run in runs}) == len(runs)
+
+
 def test_online_rates_are_tried_online_and_offline_rates_in_steps_of_20():
     runs = [(run.method, run.stream.title) for run in SUITES["rates"].runs("d", range(9, 10))]
     online = {"agem", "mir", "gss", "aser", "er", "gdumb"}
@@ -366,7 +374,7 @@ def test_steps_and_methods_can_be_chosen(arguments, steps, methods, monkeypatch)
     [
         (["online", "--preset", "short"], "online has no method of many passes that could be short"),
         (["offline", "--preset", "long"], "Invalid value for '--preset'"),
-        (["offline", "--stream", "*of 7"], "Known: CIFAR-100, steps of 5, CIFAR-100, steps of 10,"),
+        (["offline", "--stream", "*of 7"], "Known: CIFAR-100, steps of 5; CIFAR-100, steps of 10;"),
         (["offline", "--preset", "short", "--method", "ER"], "No method of offline is called ER. Known: LwF, short,"),
     ],
 )

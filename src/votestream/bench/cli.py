@@ -46,7 +46,7 @@ def list_command(folder: Folder = RESULTS) -> None:
     table = Table("suite", "what", "streams", "methods", "rows")
     for suite in SUITES.values():
         rows = _results(suite.name, folder, False).rows()
-        streams = ", ".join(stream.title for stream in suite.streams)
+        streams = "; ".join(stream.title for stream in suite.streams)
         table.add_row(suite.name, suite.title, streams, str(len(suite.methods)), str(len(rows)))
     Console().print(table)
 

@@ -112,12 +112,19 @@ class Suite:
 
     def runs(self, digest: str, seeds: range) -> Iterator[Run]:
         """All of them, seed by seed, so that a series cut short has whole seeds."""
+        kept = self.plot == "confusion", self.plot == "norms"
         for seed in seeds:
             for stream in self.streams:
-                for method in self.methods:
-                    if method.part == stream.part or not (method.part and stream.part):
-                        kept = self.plot == "confusion", self.plot == "norms"
-                        yield Run(method, stream, seed, self.backbone, digest, *kept)
+                for method in self._methods_on(stream):
+                    yield Run(method, stream, seed, self.backbone, digest, *kept)
+
+    def _methods_on(self, stream: StreamSpec) -> list[Method]:
+        """Those of the stream's part, and of none; on a stream of no part all, once: as their first part has them."""
+        fitting = [m for m in self.methods if m.part == stream.part or not (m.part and stream.part)]
+        first: dict[tuple[str, int | None], Method] = {}
+        for method in fitting:
+            first.setdefault((method.label, method.Q), method)
+        return fitting if stream.part else list(first.values())
 
     def of_length(self, length: str) -> Suite:
         """The part with the methods of many passes in this length, "full" or "short", and with all the others."""
@@ -145,7 +152,7 @@ class Suite:
         """The part whose streams fit one of the patterns; all where there are none."""
         chosen = tuple(s for s in self.streams if _fits(patterns, s.name, s.title))
         if not chosen:
-            known = ", ".join(s.title for s in self.streams)
+            known = "; ".join(s.title for s in self.streams)
             raise ValueError(f"No stream of {self.name} is called {', '.join(patterns)}. Known: {known}.")
         return replace(self, streams=chosen)
 

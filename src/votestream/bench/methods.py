@@ -16,10 +16,34 @@ SHORT: dict[str, Any] = {"preset": "short"}  # a fifth of the passes
 # Learning rates of the rivals that train a network, chosen by the suite `rates` on a fifth of the training part
 # (results/rates.csv), for each stream. CORe50 takes Split CIFAR-100's; a learner that is not in these keeps its own.
 ONLINE_RATES: dict[str, dict[str, float]] = {
-    "split-cifar10": {},
-    "split-cifar100": {},
+    "split-cifar10": {
+        "agem": 0.01,
+        "aser": 0.1,
+        "er": 0.01,
+        "finetune": 0.03,
+        "gdumb": 0.005,
+        "gss": 0.03,
+        "mir": 0.01,
+    },
+    "split-cifar100": {
+        "agem": 0.03,
+        "aser": 0.03,
+        "er": 0.03,
+        "finetune": 0.03,
+        "gdumb": 0.01,
+        "gss": 0.1,
+        "mir": 0.03,
+    },
 }
-OFFLINE_RATES: dict[str, float] = {}
+OFFLINE_RATES: dict[str, float] = {
+    "bic": 0.03,
+    "eeil": 0.03,
+    "finetune": 0.03,
+    "icarl": 0.02,
+    "kd": 0.1,
+    "lwf": 0.02,
+    "joint_images": 0.03,
+}
 
 ONLINE = {"A-GEM": "agem", "MIR": "mir", "GSS": "gss", "ASER": "aser", "GDUMB": "gdumb", "ER": "er"}
 OFFLINE = {"LwF": "lwf", "iCaRL": "icarl", "EEIL": "eeil", "BiC": "bic", "WA": "wa"}
@@ -56,8 +80,8 @@ def rivals(Q: int | None, stream: str) -> list[Method]:
         return [Method("Fine-tuning", "er", {"replay": 0, **_rate("finetune", rates)}, part=stream)]
     made = []
     for label, learner in ONLINE.items():
-        # GDumb trains anew for every answer: 20 times over a large memory is too much.
-        ask = "last" if learner == "gdumb" and Q > 2000 and stream != "split-cifar10" else "each"
+        # GDumb trains anew for every answer: twenty trainings a run are too much.
+        ask = "last" if learner == "gdumb" and stream == "split-cifar100" else "each"
         made.append(Method(label, learner, {"budget": Q, **_rate(learner, rates)}, Q, label, ask, part=stream))
     return made
 
@@ -154,18 +178,18 @@ def of_weight_norms(budgets: Iterable[int], width: int) -> list[Method]:
 
 
 def of_rates(Q: int) -> list[Method]:
-    """Every rival that trains a network, with three learning rates each."""
+    """Every rival that trains a network, with several learning rates each."""
     made = [
         Method(label, learner, {"budget": Q, "lr": lr}, Q, ask="last" if learner == "gdumb" else "each", part="online")
         for label, learner in ONLINE.items()
-        for lr in ((0.02, 0.05, 0.1) if learner == "gdumb" else (0.01, 0.03, 0.1))
+        for lr in ((0.005, 0.01, 0.02, 0.05, 0.1) if learner == "gdumb" else (0.003, 0.01, 0.03, 0.1))
     ]
-    made += [Method("Fine-tuning", "er", {"replay": 0, "lr": lr}, part="online") for lr in (0.01, 0.03, 0.1)]
+    made += [Method("Fine-tuning", "er", {"replay": 0, "lr": lr}, part="online") for lr in (0.003, 0.01, 0.03, 0.1)]
     for method in offline_rivals(Q):
         if method.label != "CN":
             own = inspect.signature(LEARNERS[method.learner]).parameters["lr"].default
             made += [
                 replace(method, settings={**method.settings, **SHORT, "lr": round(own * share, 6)}, part="offline")
-                for share in (0.1, 0.3, 1)
+                for share in (0.1, 0.3, 1, 3)
             ]
     return [replace(m, label=f"{m.label}, lr {m.settings['lr']:g}", paper=None) for m in made]

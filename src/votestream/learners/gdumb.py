@@ -23,7 +23,7 @@ from votestream.memory.image_memory import to_device
 from votestream.persistence import joined, part_of
 from votestream.validation import check_choice, check_positive
 
-PAPER_PASSES = 256
+PAPER = 0.05, 256  # learning rate, passes
 PIECE = 1000  # pictures that go to the device at once
 
 
@@ -34,13 +34,14 @@ class GDumb(NetworkLearner):
     Parameters
     ----------
     budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
-    lr : the largest learning rate; it falls to a hundredth of it along cosines of 1, 2, 4, 8, ... passes.
+    lr : the largest learning rate; it falls to a hundredth of it along cosines of 1, 2, 4, 8, ... passes. The paper's
+        0.05 is for networks trained from nothing.
     passes : over the memory, for one training; a power of two ends where a cosine does. The paper's are 256.
     cutmix : probability that a mini-batch is mixed with itself by CutMix.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : of that training.
     young : where tasks are not told, samples per class after which a task is closed for good.
-    preset : "paper" takes the paper's number of passes.
+    preset : "paper" takes the paper's learning rate and number of passes.
     seed, device : "auto" is the GPU if there is one.
 
     X is pictures: arrays, PIL images, paths. Learning only fills the memory. The first question afterwards trains,
@@ -64,7 +65,7 @@ class GDumb(NetworkLearner):
     def __init__(
         self,
         budget: int = 1000,
-        lr: float = 0.05,
+        lr: float = 0.01,
         passes: int = 32,
         cutmix: float = 0.5,
         backbone: str | Backbone = "reduced_resnet18",
@@ -111,7 +112,7 @@ class GDumb(NetworkLearner):
         random = torch.Generator().manual_seed(self.seed)
         network = copy.deepcopy(self._network)
         network.grow(len(self._index), random)
-        passes = PAPER_PASSES if self.preset == "paper" else self.passes
+        lr, passes = PAPER if self.preset == "paper" else (self.lr, self.passes)
         with training(self._device):
             seed_torch(self.seed, self._device)  # for CutMix, and for dropout and its like
             train(
@@ -120,7 +121,7 @@ class GDumb(NetworkLearner):
                 self._memory.store.labels,
                 partial(self._loss, network),
                 random,
-                rates=[learning_rate(epoch, self.lr) for epoch in range(passes)],
+                rates=[learning_rate(epoch, lr) for epoch in range(passes)],
                 batch_size=self.batch_size,
                 weight_decay=1e-6,
                 largest=10.0,

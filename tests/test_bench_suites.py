@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import votestream as vs
 from conftest import PictureStream, Stream
 from votestream.bench import paper
 from votestream.bench.finding import find_learner, make_stream
+from votestream.bench.methods import OFFLINE_RATES, ONLINE_RATES
 from votestream.bench.metrics import drift, measured
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import FIELDS, Results
@@ -261,24 +263,32 @@ def test_a_stream_of_ones_own_meets_each_method_once():
         assert len({(run.method.label, run.method.Q) for run in runs}) == len(runs)
 
 
-def test_online_rates_are_tried_online_and_offline_rates_in_steps_of_20():
-    runs = [(run.method, run.stream.title) for run in SUITES["rates"].runs("d", range(9, 10))]
+def test_every_rival_is_tried_with_several_rates_online_or_in_short_steps_of_20():
+    tried = {}
+    for run in SUITES["rates"].runs("d", range(9, 10)):
+        kind = {name: value for name, value in run.method.settings.items() if name != "lr"}
+        tried.setdefault(run.stream.title, []).append((run.method.learner, str(kind), run.method.settings["lr"]))
     online = {"agem", "mir", "gss", "aser", "er", "gdumb"}
-    by_stream = {}
-    for method, title in runs:
-        by_stream.setdefault(title, []).append(method)
-    assert {title: len(methods) for title, methods in by_stream.items()} == {
-        "split-cifar10": 29,
-        "split-cifar100": 29,
-        "CIFAR-100, steps of 20": 28,
-    }
-    assert {m.learner for m in by_stream["split-cifar100"]} == online
-    assert [m.settings["lr"] for m in by_stream["split-cifar10"] if m.learner == "gdumb"] == [0.02, 0.05, 0.1]
-    assert [m.label for m in by_stream["CIFAR-100, steps of 20"][:3]] == [
-        f"LwF, lr {lr}" for lr in (0.002, 0.006, 0.02)
-    ]
-    assert all(m.settings["preset"] == "short" for m in by_stream["CIFAR-100, steps of 20"])
-    assert {m.ask for m in by_stream["split-cifar10"] if m.learner == "gdumb"} == {"last"}
+    assert list(tried) == ["split-cifar10", "split-cifar100", "CIFAR-100, steps of 20"]
+    for title, methods in tried.items():
+        assert ({learner for learner, _, _ in methods} == online) == title.startswith("split")
+        assert min(Counter(methods).values()) == max(Counter(methods).values()) == 1
+        assert min(Counter((learner, kind) for learner, kind, _ in methods).values()) >= 4
+    assert all("short" in kind for _, kind, _ in tried["CIFAR-100, steps of 20"])
+
+
+def test_the_rates_in_use_are_those_that_were_best():
+    rows = Results(Path(__file__).parent.parent / "results" / "rates.csv").rows()
+    best = {}
+    for row in rows:
+        settings, tasks = json.loads(row["settings"]), json.loads(row["options"])["tasks"]
+        assert json.loads(row["options"])["test_share"] == 0.2
+        learner = "finetune" if settings.get("replay") == 0 else row["learner"]
+        key = "offline" if (row["stream"], tasks) == ("split-cifar100", 5) else row["stream"], learner
+        best[key] = max(best.get(key, (0, 0)), (float(row["Last"]), settings["lr"]))
+    for stream, rates in {**ONLINE_RATES, "offline": OFFLINE_RATES}.items():
+        chosen = {learner: lr for (where, learner), (_, lr) in best.items() if where == stream}
+        assert {learner: lr for learner, lr in rates.items() if learner != "joint_images"} == chosen
 
 
 def test_the_best_rate_of_each_method_is_marked():

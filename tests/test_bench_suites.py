@@ -291,6 +291,23 @@ def test_the_rates_in_use_are_those_that_were_best():
         assert {learner: lr for learner, lr in rates.items() if learner != "joint_images"} == chosen
 
 
+def test_rows_of_other_settings_are_not_averaged_with_the_suites():
+    method = next(m for m in SUITES["online"].methods if m.label == "MIR" and m.part == "split-cifar100")
+    usual = json.dumps(dict(method.settings), sort_keys=True)
+
+    def last(*settings):
+        rows = [
+            row("MIR", seed, Q="1000", settings=each, options='{"tasks": 20}', Last=str(10 * seed))
+            for seed, each in enumerate(settings, 1)
+        ]
+        (block,) = blocks(SUITES["online"], rows)
+        return next(line.cells["Last"].mean for line in block.lines if (line.method, line.Q) == ("MIR", "1000"))
+
+    assert last(usual, '{"lr": 9}', usual) == 20
+    assert last('{"lr": 9}', usual) == 20
+    assert last('{"lr": 9}', '{"lr": 8}', '{"lr": 8}') == 25  # the suite's are not there: the latest
+
+
 def test_the_best_rate_of_each_method_is_marked():
     def tried(learner, lr, last, Q="2000", **more):
         settings = json.dumps({"lr": lr, **more})

@@ -108,8 +108,21 @@ def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
         kinds = dict.fromkeys((row["backbone"], row["digest"], row["options"]) for row in own)
         for kind in kinds:
             title = stream if len(kinds) == 1 else f"{stream}, {kind[0]} {kind[1]}, {kind[2]}"
-            found[title] = [row for row in own if (row["backbone"], row["digest"], row["options"]) == kind]
+            found[title] = _of_one_setting(
+                suite, [row for row in own if (row["backbone"], row["digest"], row["options"]) == kind]
+            )
     return found
+
+
+def _of_one_setting(suite: Suite, rows: Rows) -> Rows:
+    """Without the rows of a method that was run with other settings too: the suite's count, or else the latest."""
+    now = {(m.label, "" if m.Q is None else str(m.Q), as_json(m.settings)) for m in suite.methods}
+    chosen: dict[tuple[str, str], str] = {}
+    for row in rows:
+        key = row["method"], row["Q"]
+        if (*key, chosen.get(key)) not in now:
+            chosen[key] = row["settings"]
+    return [row for row in rows if row["settings"] == chosen[row["method"], row["Q"]]]
 
 
 def stream_title(suite: Suite, row: dict[str, str]) -> str:

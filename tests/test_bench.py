@@ -388,3 +388,12 @@ def test_a_learner_with_a_budget_runs_with_each_of_the_suites():
     assert one.Q == 7
     (free,) = added_methods("votestream.learners.ncm:NearestClassMean", {}, (10, 20))
     assert (free.label, free.Q) == ("NearestClassMean", None)
+
+
+TABLES = sorted((Path(__file__).parent.parent / "docs" / "tables").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_the_tables_in_the_docs_are_those_of_the_results(path):
+    rows = Results(path.parents[2] / "results" / f"{path.stem}.csv").rows()
+    assert path.read_text() == markdown(SUITES[path.stem], rows), "`make tables` brings them up to date"

@@ -171,7 +171,7 @@ def of_weight_norms(budgets: Iterable[int], width: int) -> list[Method]:
             made.append(Method(f"{row}, online", learner, {**ONE_PASS, **kept}, Q, row, "last"))
         settings = {**MANY, **kept, **_rate(learner, OFFLINE_RATES)}
         made += both_lengths([Method(f"{row}, offline", learner, settings, Q, row, "last")])
-    return [*made, *(replace(m, ask="last") for Q in budgets for m in ours(Q, width)[1:2])]
+    return [*made, *(replace(m, ask="last") for Q in budgets for m in ours(Q, width)[:2])]
 
 
 # ---- the grid of learning rates -----------------------------------------------------------------

@@ -363,7 +363,7 @@ def test_norms_are_a_table_a_picture_and_part_of_the_page(norm_rows):
     assert kind == "norms"
     assert [(panel["title"], len(panel["series"])) for panel in panels] == [
         ("CN", 6),
-        ("CIFAR-100, steps of 5, Q = 1,000", 9),
+        ("CIFAR-100, steps of 5, Q = 1,000", 10),
         ("CN + Exp, CIFAR-100, steps of 5", 6),
         ("KD and CN + Exp, CIFAR-100, steps of 5, Q = 1,000", 4),
     ]

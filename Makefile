@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -16,6 +16,12 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# docs/tables from the rows in results/; a test compares them.
+TABLES := online ablation augmentation beta offline weight-norms storage bytes rates
+tables: $(VENV)/installed
+	mkdir -p docs/tables
+	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

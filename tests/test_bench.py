@@ -230,7 +230,16 @@ def test_the_formats_say_the_same_and_leave_empty_what_is_missing(tmp_path):
 
 def test_rows_of_different_backbones_are_not_averaged(tmp_path):
     rows = rows_of(tmp_path, row("NCM", 0, 60, 40), row("NCM", 0, 70, 50, digest="other"))
-    assert len(blocks(SUITES["online"], rows)) == 2
+    assert [block.stream for block in blocks(SUITES["online"], rows)] == ["split-cifar100, d", "split-cifar100, other"]
+
+
+def test_another_backbone_has_a_table_of_its_own_without_figures_that_only_the_paper_has(tmp_path):
+    usual = SUITES["online"].backbone
+    rows = rows_of(tmp_path, row("NCM", 0, 60, 40, backbone=usual), row("NCM", 0, 70, 50, backbone="b", digest="o"))
+    one, other = blocks(SUITES["online"], rows)
+    assert (one.stream, other.stream) == (f"split-cifar100, {usual}", "split-cifar100, b")
+    assert "MIR" in {line.method for line in one.lines}
+    assert {line.method for line in other.lines} == {"NCM"}
 
 
 def test_the_papers_tables_are_as_printed():
@@ -379,3 +388,12 @@ def test_a_learner_with_a_budget_runs_with_each_of_the_suites():
     assert one.Q == 7
     (free,) = added_methods("votestream.learners.ncm:NearestClassMean", {}, (10, 20))
     assert (free.label, free.Q) == ("NearestClassMean", None)
+
+
+TABLES = sorted((Path(__file__).parent.parent / "docs" / "tables").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_the_tables_in_the_docs_are_those_of_the_results(path):
+    rows = Results(path.parents[2] / "results" / f"{path.stem}.csv").rows()
+    assert path.read_text() == markdown(SUITES[path.stem], rows), "`make tables` brings them up to date"

@@ -58,7 +58,8 @@ class Block:
 
 
 def blocks(suite: Suite, rows: Rows) -> list[Block]:
-    """A table for each stream that has rows, in the suite's order. Figures that only the paper has are in it too.
+    """A table for each stream that has rows, in the suite's order. Figures that only the paper has are in it too, but
+    not once more for another backbone.
 
     Methods of the suite stand in its order, others that were run with it after them.
     """
@@ -70,6 +71,7 @@ def blocks(suite: Suite, rows: Rows) -> list[Block]:
         found: dict[tuple[str, int | None], Rows] = defaultdict(list)
         for row in of_stream:
             found[row["method"], int(row["Q"]) if row["Q"] else None].append(row)
+        usual = of_stream[0]["backbone"] in ("", suite.backbone)
         compared = {(paper_rows[key], key[1]) for key in found if key in paper_rows}
         lines = []
         for method, Q in [*labels, *(key for key in found if key not in paper_rows)]:
@@ -78,7 +80,8 @@ def blocks(suite: Suite, rows: Rows) -> list[Block]:
             cells = {
                 metric: _cell(own, metric, figure(suite.name, stream, paper_row, Q, metric)) for metric in suite.metrics
             }
-            alone = (paper_row, Q) not in compared and any(cell.paper is not None for cell in cells.values())
+            told = any(cell.paper is not None for cell in cells.values())
+            alone = told and usual and (paper_row, Q) not in compared
             if own or alone:
                 compared.add((paper_row, Q))
                 lines.append(Line(method, "" if Q is None else str(Q), cells, len(own), (method, Q) in best))
@@ -105,9 +108,11 @@ def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
             titled.setdefault(stream_title(suite, row), []).append(row)
     found: dict[str, Rows] = {}
     for stream, own in titled.items():
-        kinds = dict.fromkeys((row["backbone"], row["digest"], row["options"]) for row in own)
+        kinds = list(dict.fromkeys((row["backbone"], row["digest"], row["options"]) for row in own))
+        backbones, options = {kind[0] for kind in kinds}, {kind[2] for kind in kinds}
+        named = len(backbones) > 1, len({kind[:2] for kind in kinds}) > len(backbones), len(options) > 1
         for kind in kinds:
-            title = stream if len(kinds) == 1 else f"{stream}, {kind[0]} {kind[1]}, {kind[2]}"
+            title = ", ".join([stream, *(part for part, differs in zip(kind, named, strict=True) if differs)])
             found[title] = _of_one_setting(
                 suite, [row for row in own if (row["backbone"], row["digest"], row["options"]) == kind]
             )

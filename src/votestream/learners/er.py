@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -9,7 +11,7 @@ from torch import Tensor
 
 from votestream.learners.base import register
 from votestream.learners.network import NetworkLearner
-from votestream.memory import distinct
+from votestream.memory import ImageMemory, distinct
 
 
 @register("er")
@@ -36,6 +38,9 @@ class ExperienceReplay(NetworkLearner):
     >>> model.predict_proba(pictures).shape, model.exemplars_.features.shape
     ((20, 2), (8, 32, 32, 3))
     """
+
+    def _new_memory(self, shape: tuple[int, ...]) -> Any:
+        return ImageMemory(self.budget if self.replay else 1, shape, self._keep, self.seed, self._device)
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         """Algorithm 1: B_M ~ M, theta <- SGD(B_n ∪ B_M, theta, alpha)."""

@@ -31,7 +31,7 @@ README = {
     "ASER": ("online", "ASER", 2000),
     "GSS": ("online", "GSS", 2000),
     "A-GEM": ("online", "A-GEM", 2000),
-    "fine-tuning, nothing replayed": ("online", "Fine-tuning", None),
+    "fine-tuning, nothing kept": ("online", "Fine-tuning", None),
     "FeCAM, a full covariance a class": ("online", "FeCAM", None),
     "linear probe on all features, gone over many times": ("ablation", "Upper bound: linear, on all features", None),
 }
@@ -117,7 +117,8 @@ def test_the_readme_shows_what_the_bench_measured(values):
     assert [row[0] for row in rows] == list(README)
     for name, size, *shown in rows:
         suite, method, Q = README[name]
-        assert size == " / ".join(megabytes(values("bytes", suite, s, method, Q), small=1) for s in STREAMS), name
+        if size:
+            assert size == " / ".join(megabytes(values("bytes", suite, s, method, Q), small=1) for s in STREAMS), name
         for stream, ours, papers in zip(STREAMS, shown[::2], shown[1::2], strict=True):
             measured = [values(metric, suite, stream, method, Q) for metric in ("Avg", "Last")]
             assert ours == " / ".join(map(mean, measured)), name

@@ -10,9 +10,6 @@ Rows are appended to `results/backbone_accuracy.csv`.
 from __future__ import annotations
 
 import argparse
-import csv
-import shlex
-import sys
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -22,11 +19,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cifar import DATA_SETS
+from rows import COMMAND, RESULTS, append
 from votestream.backbones import create_backbone
 from votestream.streams import load_data
 
 FIELDS = ["backbone", "data_set", "metric", "value", "settings", "command", "date", "seconds"]
-DATA_SETS = {"CIFAR-100": "cifar100", "CIFAR-10": "cifar10"}
 SHRINKAGE = 0.01
 PENALTIES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
@@ -110,26 +108,15 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, help="a weights file other than the backbone's own")
     parser.add_argument("--data-sets", nargs="+", choices=DATA_SETS, default=list(DATA_SETS))
     parser.add_argument("--iterations", type=int, default=100, help="of the linear probe's optimiser")
-    parser.add_argument("--csv", type=Path, default=Path("results/backbone_accuracy.csv"))
+    parser.add_argument("--csv", type=Path, default=RESULTS / "backbone_accuracy.csv")
     args = parser.parse_args()
-    common = {
-        "backbone": args.backbone,
-        "date": date.today().isoformat(),
-        "command": f"python {shlex.join(sys.argv)}",
-    }
-    fresh = not args.csv.exists()
-    args.csv.parent.mkdir(parents=True, exist_ok=True)
-    with args.csv.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if fresh:
-            writer.writeheader()
-        for data_set in args.data_sets:
-            for row in measure(args.backbone, args.weights, args.data_dir, data_set, args.iterations):
-                row |= common | {"data_set": data_set, "seconds": f"{time.time() - row['seconds']:.0f}"}
-                writer.writerow(row)
-                file.flush()
-                said = f"{row['settings']}; {row['seconds']} s"
-                print(f"{args.backbone}, {data_set}: {row['metric']} {row['value']} ({said})")
+    common = {"backbone": args.backbone, "date": date.today().isoformat(), "command": COMMAND}
+    for data_set in args.data_sets:
+        for row in measure(args.backbone, args.weights, args.data_dir, data_set, args.iterations):
+            row |= common | {"data_set": data_set, "seconds": f"{time.time() - row['seconds']:.0f}"}
+            append(args.csv, row, FIELDS)
+            said = f"{row['settings']}; {row['seconds']} s"
+            print(f"{args.backbone}, {data_set}: {row['metric']} {row['value']} ({said})")
 
 
 if __name__ == "__main__":

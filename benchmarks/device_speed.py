@@ -8,9 +8,7 @@ Learning is fed ten rows a call. Absolute speeds, so they speak of the machine t
 from __future__ import annotations
 
 import argparse
-import csv
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import numpy as np
 import torch
 
 import votestream as vs
+from rows import COMMAND, write
 
 SIZES = (
     (160, 2000, 100),
@@ -70,13 +69,10 @@ def main() -> None:
             measured = {name: round(rate) for name, rate in rates(device, *stream, budget).items()}
             where = torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} cores"
             about = {"features": width, "budget": budget, "classes": n_classes, "device": device, "machine": where}
-            rows.append({**about, **measured, "version": vs.__version__, "command": " ".join(["python", *sys.argv])})
+            rows.append({**about, **measured, "version": vs.__version__, "command": COMMAND})
             print(rows[-1], flush=True)
     if args.out:
-        with args.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        write(args.out, rows)
 
 
 if __name__ == "__main__":

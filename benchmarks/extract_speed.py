@@ -11,7 +11,6 @@ the weights are, so the built-in network runs with random ones.
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib
 import os
 import statistics
@@ -26,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from rows import COMMAND, RESULTS, write
 from votestream._version import __version__
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone, from_module
 from votestream.backbones.efficientnet import PooledFeatures
@@ -156,7 +156,7 @@ def measure(device: str, rounds: int, seconds: float) -> list[dict[str, object]]
                     "load": f"{os.getloadavg()[0]:.1f}",
                     "version": __version__,
                     "torch": torch.__version__,
-                    "command": " ".join(["python", *sys.argv]),
+                    "command": COMMAND,
                 }
             )
             print(f"{backbone.name} {variant} {batch}: {max(values):.0f} images/s", file=sys.stderr)
@@ -168,18 +168,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="for each timing")
-    parser.add_argument("--out", type=Path, default=Path("results/extract_speed.csv"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "extract_speed.csv")
     args = parser.parse_args()
     rows = measure(args.device, args.rounds, args.seconds)
     table = Table(*SHOWN)
     for row in rows:
         table.add_row(*(str(row[field]) for field in SHOWN))
     Console(width=110).print(table)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with open(args.out, "w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write(args.out, rows, FIELDS)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,8 @@ turns; run it on an otherwise idle machine.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
-import platform
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +23,8 @@ import numpy as np
 import torch
 
 import votestream as vs
-from learn_speed import N_TASKS, ROOT, C, D, make_stream, seconds
+from learn_speed import N_TASKS, C, D, about, make_stream, seconds
+from rows import RESULTS, write
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "gaussian_voting": {},
@@ -82,7 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--learners", nargs="+", default=list(LEARNERS))
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "feature_speed.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "feature_speed.csv")
     args = parser.parse_args()
     load = os.getloadavg()[0]
     X, y, queries = make_stream(50_000)
@@ -116,17 +113,8 @@ def main() -> None:
         row["prediction, of its products"] = f"{own['predict 10,000 rows'] / alone:.2f}" if alone else ""
         rows.append(row)
         print("  ".join(f"{value:>12,}" if isinstance(value, int) else f"{value:>26}" for value in row.values()))
-    about = {
-        "settings": f"{len(X)} x {D}, {C} classes, {N_TASKS} tasks, {args.rounds} rounds, load {load:.1f} at the start",
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "libraries": f"NumPy {np.__version__}, torch {torch.__version__}",
-        "version": vs.__version__,
-        "command": shlex.join(["python", *sys.argv]),
-    }
-    with args.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*rows[0], *about])
-        writer.writeheader()
-        writer.writerows({**row, **about} for row in rows)
+    settings = f"{len(X)} x {D}, {C} classes, {N_TASKS} tasks, {args.rounds} rounds, load {load:.1f} at the start"
+    write(args.out, [{**row, **about(settings)} for row in rows])
 
 
 if __name__ == "__main__":

@@ -11,17 +11,14 @@ which favours it.
 from __future__ import annotations
 
 import argparse
-import csv
-import shlex
-import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import votestream as vs
-from split_cifar import N_TASKS, ROOT, Parts, held_out, interval, load
+from cifar import N_TASKS, Parts, held_out, load
+from rows import COMMAND, RESULTS, spread, write
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -73,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12])
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "gaussian_ablation.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "gaussian_ablation.csv")
     args = parser.parse_args()
     backbone = vs.create_backbone("reduced_resnet18", device="cpu")
     rows = []
@@ -81,16 +78,13 @@ def main() -> None:
         parts = held_out(*load(args.data_dir, data_set, backbone)[:2])
         runs = {seed: measure(parts, n_tasks, seed) for seed in args.seeds}
         for variant in runs[args.seeds[0]]:
-            values = tuple(runs[seed][variant] for seed in args.seeds)
-            print(f"{data_set:10} {variant:46} {statistics.mean(values):.1f} ± {interval(values):.1f}", flush=True)
+            values = [runs[seed][variant] for seed in args.seeds]
+            print(f"{data_set:10} {variant:46} {spread(values)}", flush=True)
             for seed, value in zip(args.seeds, values, strict=True):
                 row = {"data set": data_set, "variant": variant, "seed": seed, "Last": f"{value:.2f}"}
                 row |= {"tested on": "a fifth of the training part", "backbone": backbone.digest[:12]}
-                rows.append({**row, "version": vs.__version__, "command": shlex.join(["python", *sys.argv])})
-    with args.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+                rows.append({**row, "version": vs.__version__, "command": COMMAND})
+    write(args.out, rows)
 
 
 if __name__ == "__main__":

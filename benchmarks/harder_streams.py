@@ -10,8 +10,7 @@ the tasks, except on "split". A run that the file already has is not run again.
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
+import statistics
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +19,8 @@ from typing import Any
 import numpy as np
 
 import votestream as vs
-from frozen_features import mean, spread
-from rows import append, rows_of
-from split_cifar import ROOT, Parts, held_out, load
+from cifar import Parts, held_out, load
+from rows import COMMAND, RESULTS, append, rows_of, spread
 
 LEARNERS = ("gaussian_voting", "fecam", "slda", "ncm", "candidates_voting", "knn", "er_features")
 FIELDS = ("stream", "learner", "seed", "Last", "samples", "bytes", "backbone", "tested on", "version", "command")
@@ -76,7 +74,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--validate", action="store_true", help="test on a fifth of the training part instead")
     parser.add_argument("--show", action="store_true")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "harder_streams.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "harder_streams.csv")
     args = parser.parse_args()
     if not args.show:
         if args.data_dir is None:
@@ -89,7 +87,7 @@ def measure(args: argparse.Namespace) -> None:
     backbone = vs.create_backbone("reduced_resnet18", device="cpu")
     parts = load(args.data_dir, "CIFAR-100", backbone)
     parts = held_out(*parts[:2]) if args.validate else parts
-    about = {"backbone": backbone.digest[:12], "version": vs.__version__, "command": shlex.join(["python", *sys.argv])}
+    about = {"backbone": backbone.digest[:12], "version": vs.__version__, "command": COMMAND}
     about["tested on"] = "a fifth of the training part" if args.validate else "the test part"
     done = {key(row) for row in rows_of(args.out)}
     for title, make in STREAMS.items():
@@ -107,16 +105,15 @@ def key(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def show(path: Path) -> None:
-    cells: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    cells: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows_of(path):
-        cells[row["stream"], row["learner"]].append(row)
-    learners = sorted(
-        {learner for _, learner in cells}, key=lambda name: -mean(cells[next(iter(cells))[0], name], "Last")
-    )
+        cells[row["stream"], row["learner"]].append(float(row["Last"]))
+    first = next(iter(cells))[0]
+    learners = sorted({learner for _, learner in cells}, key=lambda name: -statistics.fmean(cells[first, name]))
     print("| stream | " + " | ".join(learners) + " |")
     print("|---" * (len(learners) + 1) + "|")
     for title in dict.fromkeys(stream for stream, _ in cells):
-        print(f"| {title} | " + " | ".join(spread(cells[title, name], "Last") for name in learners) + " |")
+        print(f"| {title} | " + " | ".join(spread(cells[title, name]) for name in learners) + " |")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ medians over rounds in which all take turns.
 from __future__ import annotations
 
 import argparse
-import csv
 import platform
 import statistics
 import sys
@@ -22,11 +21,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-import plain_reading  # type: ignore[import-not-found]  # noqa: E402
-import votestream as vs  # noqa: E402
+import plain_reading  # type: ignore[import-not-found]
+import votestream as vs
+from rows import COMMAND, RESULTS, write
 
 D, C, N_TASKS, Q, BATCH = 160, 100, 20, 2000, 10
 
@@ -98,11 +97,22 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def about(settings: str) -> dict[str, str]:
+    """What a row says of the run that made it."""
+    return {
+        "settings": settings,
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "libraries": f"NumPy {np.__version__}, torch {torch.__version__}",
+        "version": vs.__version__,
+        "command": COMMAND,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "learn_speed.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "learn_speed.csv")
     args = parser.parse_args()
     X, y, queries = make_stream(args.samples)
     n, task = len(X), len(X) // N_TASKS
@@ -172,18 +182,7 @@ def main() -> None:
         )
 
     settings = f"{n} x {D}, {C} classes, {N_TASKS} tasks, Q={Q}, batch {BATCH}, {args.rounds} rounds"
-    about = {
-        "settings": settings,
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "libraries": f"NumPy {np.__version__}, torch {torch.__version__}",
-        "version": vs.__version__,
-        "command": " ".join(["python", *sys.argv]),
-    }
-    args.out.parent.mkdir(exist_ok=True)
-    with args.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*rows[0], *about])
-        writer.writeheader()
-        writer.writerows({**row, **about} for row in rows)
+    write(args.out, [{**row, **about(settings)} for row in rows])
 
 
 if __name__ == "__main__":

@@ -11,11 +11,8 @@ not depend on what they show.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import platform
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +21,7 @@ import numpy as np
 import torch
 
 import votestream as vs
-from split_cifar import ROOT
+from rows import COMMAND, RESULTS, write
 
 METHODS = ("finetune", "kd", "lwf", "icarl", "eeil", "wa", "bic")
 
@@ -66,7 +63,7 @@ def measure(method: str, args: argparse.Namespace) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "version": vs.__version__,
-        "command": shlex.join(["python", *sys.argv]),
+        "command": COMMAND,
     }
 
 
@@ -77,18 +74,14 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=70)
     parser.add_argument("--budget", type=int, default=2000)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "offline_speed.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "offline_speed.csv")
     args = parser.parse_args()
     rows = []
     for method in args.methods:
         rows.append(measure(method, args))
         row = rows[-1]
         print(f"{method:9} {row['seconds']:8.1f} s   {row['milliseconds a step']:7.2f} ms a step", flush=True)
-    args.out.parent.mkdir(exist_ok=True)
-    with args.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write(args.out, rows)
 
 
 if __name__ == "__main__":

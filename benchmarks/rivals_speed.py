@@ -11,11 +11,8 @@ GDumb has no steps: it trains when asked.
 from __future__ import annotations
 
 import argparse
-import csv
 import platform
-import shlex
 import statistics
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,11 +22,11 @@ import numpy as np
 import torch
 
 import votestream as vs
+from rows import COMMAND, RESULTS, write
 from votestream.learners.classifier import LAYOUT
 from votestream.learners.network import NetworkLearner
 from votestream.learners.replayed import PLAIN
 
-ROOT = Path(__file__).resolve().parent.parent
 METHODS = [m for m in ("er", "agem", "mir", "gss", "aser") if m in vs.list_learners()]
 BATCH = 10
 
@@ -109,7 +106,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="in a round; 10 on the CPU, 200 on a GPU unless given")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--layout", choices=["last", "first"], default="last", help="where the channels lie in memory")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "rivals_speed.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "rivals_speed.csv")
     args = parser.parse_args()
     if args.layout == "first":
         LAYOUT.update(cpu=torch.contiguous_format, cuda=torch.contiguous_format)
@@ -126,13 +123,9 @@ def main() -> None:
             "machine": machine,
         }
         about |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "version": vs.__version__}
-        about["command"] = shlex.join(["python", *sys.argv])
+        about["command"] = COMMAND
         rows += [{**row, **about} for row in measure(device, methods, args.budget, steps, args.rounds)]
-    args.out.parent.mkdir(exist_ok=True)
-    with args.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write(args.out, rows)
 
 
 if __name__ == "__main__":

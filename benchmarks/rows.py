@@ -1,11 +1,19 @@
-"""Results as rows of a CSV file, written one by one as runs end."""
+"""Results as rows of a CSV file."""
 
 from __future__ import annotations
 
 import csv
+import shlex
+import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from votestream.bench.metrics import interval
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+COMMAND = shlex.join(["python", *sys.argv])  # what every row says it was made by
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -21,7 +29,19 @@ def append(path: Path, row: dict[str, Any], fields: Sequence[str] | None = None)
     new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, fields or list(row))
+        writer = csv.DictWriter(file, fields or list(row), lineterminator="\n")
         if new:
             writer.writeheader()
         writer.writerow(row)
+
+
+def write(path: Path, rows: list[dict[str, Any]], fields: Sequence[str] | None = None) -> None:
+    """Write all rows in place of what was there."""
+    path.unlink(missing_ok=True)
+    for row in rows:
+        append(path, row, fields)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and half the 95 % interval, as tables show them; nothing for no values."""
+    return f"{statistics.fmean(values):.1f} ± {interval(values) or 0:.1f}" if values else ""

@@ -10,11 +10,9 @@ batches, tasks included; beside it stands the time of slicing the same features 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import platform
 import resource
-import shlex
 import statistics
 import subprocess
 import sys
@@ -26,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import votestream as vs
+from rows import COMMAND, RESULTS, write
 
-ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {"load CIFAR-100": 2.0, "load CIFAR-100, memory": 400.0, "go through a stream": 0.3}
 
 
@@ -85,7 +83,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--load-once", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "stream_speed.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "stream_speed.csv")
     args = parser.parse_args()
     if args.load_once:
         load_once(args.data_dir)
@@ -98,13 +96,10 @@ def main() -> None:
         row = {"what": what, "median": f"{statistics.median(values):.3f}", "worst": f"{max(values):.3f}", "unit": unit}
         row |= {"limit": str(LIMITS.get(what, "")), "rounds": str(args.rounds), "load before": load}
         row |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "python": platform.python_version()}
-        row |= {"numpy": np.__version__, "version": vs.__version__, "command": shlex.join(["python", *sys.argv])}
+        row |= {"numpy": np.__version__, "version": vs.__version__, "command": COMMAND}
         rows.append(row)
         print(f"{what:50} median {row['median']:>8} {unit:2}  worst {row['worst']:>8}  limit {row['limit']}")
-    with args.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write(args.out, rows)
 
 
 if __name__ == "__main__":

@@ -32,14 +32,9 @@ def find_learner(name: str) -> type[Learner]:
     >>> find_learner("ncm").__name__, find_learner("votestream.learners.slda:StreamingLDA").__name__
     ('NearestClassMean', 'StreamingLDA')
     """
-    if ":" in name:
-        found = _imported(name)
-    elif name in LEARNERS:
+    if name in LEARNERS:
         return LEARNERS[name]
-    else:
-        found = _entry_point("votestream.learners", name)
-        if found is None:
-            raise ValueError(f"There is no learner {name!r}. {did_you_mean(name, list_learners())}")
+    found = _own("learner", name, list_learners())
     if not (isinstance(found, type) and hasattr(found, "partial_fit") and hasattr(found, "predict")):
         raise ValueError(f"{name} is no learner: it must be a class with partial_fit and predict.")
     return found
@@ -145,12 +140,7 @@ def find_stream(name: str) -> Callable[..., Stream] | None:
         return sample_stream
     if name in list_streams() or name.startswith("folder:"):
         return None
-    if ":" in name:
-        found = _imported(name)
-    else:
-        found = _entry_point("votestream.streams", name)
-        if found is None:
-            raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, [*list_streams(), 'sample'])}")
+    found = _own("stream", name, [*list_streams(), "sample"])
     if not callable(found):
         raise ValueError(f"{name} is no stream: it must be a function of seed and backbone that returns a Stream.")
     return found
@@ -164,6 +154,15 @@ def is_own_stream(name: str) -> bool:
     return bool(entry_points(group="votestream.streams", name=name))
 
 
+def _own(what: str, name: str, known: list[str]) -> Any:
+    """What `module:name` names, or an entry point of learners or streams."""
+    if ":" in name:
+        return _imported(name)
+    for found in entry_points(group=f"votestream.{what}s", name=name):
+        return found.load()
+    raise ValueError(f"There is no {what} {name!r}. {did_you_mean(name, known)}")
+
+
 def _imported(path: str) -> Any:
     """What `module:name` names; modules in the working folder are found too."""
     module, _, name = path.partition(":")
@@ -175,8 +174,3 @@ def _imported(path: str) -> Any:
         raise ValueError(f"{path}: there is no module {error.name!r} in this folder or the environment.") from error
     except AttributeError as error:
         raise ValueError(f"{path}: the module {module!r} has nothing called {name!r}.") from error
-
-
-def _entry_point(group: str, name: str) -> Any:
-    found = entry_points(group=group, name=name)
-    return next(iter(found)).load() if found else None

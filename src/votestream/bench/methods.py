@@ -123,6 +123,20 @@ def variants(Q: int, paper: bool) -> list[Method]:
     return [Method(row + letter, "candidates_voting", {**common, **switch}, Q, row) for row, switch in switches.items()]
 
 
+def without_a_part(Q: int) -> list[Method]:
+    """CandidatesVoting's vote less exemplar augmentation, or less what the paper does not have: centring."""
+    return [
+        Method("Baseline + CS(w)", "candidates_voting", {"budget": Q, "augment": False}, Q),
+        Method("Baseline + EA + CS(w), not centred", "candidates_voting", {"budget": Q, "centre": False}, Q),
+    ]
+
+
+def three_pairs(Q: int) -> list[Method]:
+    """Learners that pair each sample with one exemplar, with three."""
+    pairs = {"Feature replay": "er_features", "CandidatesVoting": "candidates_voting"}
+    return [Method(f"{label}, 3 pairs", learner, {"budget": Q, "pairs": 3}, Q) for label, learner in pairs.items()]
+
+
 # ---- many passes --------------------------------------------------------------------------------
 
 

@@ -17,7 +17,9 @@ from votestream.bench.methods import (
     on_statistics,
     ours,
     rivals,
+    three_pairs,
     variants,
+    without_a_part,
 )
 from votestream.bench.paper import FEATURES, STEPS, in_steps
 from votestream.bench.runs import Method, StreamSpec, Suite
@@ -59,7 +61,13 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
         Suite(
             "ablation",
             "What each part of the method is worth",
-            (*variants(2000, paper=True), *variants(2000, paper=False), *ours(2000, width)[2:], UPPER_BOUND),
+            (
+                *variants(2000, paper=True),
+                *variants(2000, paper=False),
+                *without_a_part(2000),
+                *ours(2000, width)[2:],
+                UPPER_BOUND,
+            ),
             PAPERS_STREAMS,
             budgets=(2000,),
         ),
@@ -159,7 +167,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
                 *on_statistics(),
                 Method("GaussianVoting, no limit", "gaussian_voting"),
                 Method("RanPAC, 2000 random features", "ranpac", {}, ask="last"),
-                *(m for Q in BUDGETS for m in (*on_features(Q, width), *ours(Q, width)[1:])),
+                *(m for Q in BUDGETS for m in (*on_features(Q, width), *three_pairs(Q), *ours(Q, width)[1:])),
                 replace(UPPER_BOUND, paper=None, ask="last"),
             ),
             (CIFAR10, CIFAR100),

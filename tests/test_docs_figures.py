@@ -1,0 +1,155 @@
+"""The accuracies that README.md and docs/ show are those of results/, to the last digit."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+
+from votestream.bench.metrics import interval
+from votestream.bench.paper import figure
+from votestream.bench.results import Results
+from votestream.bench.suites import SUITES
+from votestream.bench.tables import by_stream
+
+ROOT = Path(__file__).parent.parent
+STREAMS = ("split-cifar100", "split-cifar10")
+LITE = "efficientnet_lite0"
+README = {
+    "GaussianVoting": ("online", "GaussianVoting", 1000),
+    "SLDA": ("online", "SLDA", None),
+    "nearest class mean": ("online", "NCM", None),
+    "GaussianVoting (within 1.28 MB in all)": ("online", "GaussianVoting", 2000),
+    "CandidatesVoting": ("online", "CandidatesVoting", 2000),
+    'the same, read to the letter (`preset="paper"`)': ("online", "CandidatesVoting, to the letter", 2000),
+    "RanPAC (within 1.28 MB in all)": ("online", "RanPAC", 2000),
+    "nearest neighbours (kNN)": ("online", "kNN", 2000),
+    "GDumb": ("online", "GDUMB", 2000),
+    "MIR": ("online", "MIR", 2000),
+    "experience replay (ER)": ("online", "ER", 2000),
+    "ASER": ("online", "ASER", 2000),
+    "GSS": ("online", "GSS", 2000),
+    "A-GEM": ("online", "A-GEM", 2000),
+    "fine-tuning, nothing kept": ("online", "Fine-tuning", None),
+    "FeCAM, a full covariance a class": ("online", "FeCAM", None),
+    "linear probe on all features, gone over many times": ("ablation", "Upper bound: linear, on all features", None),
+}
+METHOD = {
+    "as the paper says: largest logit (Baseline + EA)": ("ablation", "Baseline + EA, to the letter"),
+    "as the paper says: nearest exemplar (+ CS(w/o))": ("ablation", "Baseline + EA + CS(w/o), to the letter"),
+    "as the paper says: vote (+ CS(w))": ("ablation", "Baseline + EA + CS(w), to the letter"),
+    "our defaults, not centred: vote": ("ablation", "Baseline + EA + CS(w), not centred"),
+    "our defaults: largest logit (Baseline + EA)": ("ablation", "Baseline + EA"),
+    "our defaults: vote": ("ablation", "Baseline + EA + CS(w)"),
+    "our defaults, β = 0.5: vote": ("beta", "our defaults, beta 0.5"),
+    "our defaults, without augmentation: vote": ("ablation", "Baseline + CS(w)"),
+    "our defaults, 3 pairs a sample: vote": ("bytes", "CandidatesVoting, 3 pairs"),
+}
+BY_BUDGET = {
+    "gaussian_voting": ("online", "GaussianVoting"),
+    "candidates_voting, 3 pairs": ("bytes", "CandidatesVoting, 3 pairs"),
+    "candidates_voting": ("online", "CandidatesVoting"),
+    "er_features, 3 pairs": ("bytes", "Feature replay, 3 pairs"),
+    "er_features": ("online", "Feature replay"),
+    "knn": ("online", "kNN"),
+    "ranpac": ("online", "RanPAC"),
+}
+OWN_SIZE = {
+    "gaussian_voting": ("bytes", "GaussianVoting, no limit"),
+    "joint": ("bytes", "Upper bound: linear, on all features"),
+    "ranpac": ("bytes", "RanPAC, 2000 random features"),
+    **{
+        name: ("online", label)
+        for name, label in (("fecam", "FeCAM"), ("slda", "SLDA"), ("ncm", "NCM"), ("rls", "RLS"))
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def values():
+    """All values of a metric, by suite, stream, method, Q and backbone."""
+    found: dict[tuple, list[float]] = {}
+    for suite in ("online", "ablation", "beta", "bytes"):
+        tables = by_stream(SUITES[suite], Results(ROOT / "results" / f"{suite}.csv").rows())
+        for row in (row for rows in tables.values() for row in rows):
+            key = suite, row["stream"], row["method"], int(row["Q"]) if row["Q"] else None, row["backbone"]
+            for metric in ("Avg", "Last", "bytes"):
+                if row[metric]:
+                    found.setdefault((*key, metric), []).append(float(row[metric]))
+
+    def get(metric, suite, stream, method, Q, backbone="reduced_resnet18"):
+        return found.get((suite, stream, method, Q, backbone, metric), [])
+
+    return get
+
+
+def table_rows(path, heading):
+    """Cells of each row of the tables whose first line begins like `heading`, one list a table."""
+    tables: list[list[list[str]]] = []
+    inside = False
+    for line in (ROOT / path).read_text().splitlines():
+        if line.startswith("|") and (inside or line.startswith(heading)):
+            if not inside:
+                tables.append([])
+            inside = True
+            tables[-1].append([cell.strip().replace("**", "") for cell in line.strip("|").split("|")])
+        else:
+            inside = False
+    return [[row for row in table[2:] if any(row[1:])] for table in tables]
+
+
+def mean(values):
+    return f"{statistics.fmean(values):.1f}" if values else "–"
+
+
+def spread(values):
+    return f"{mean(values)} ± {interval(values):.1f}" if len(values) > 1 else mean(values)
+
+
+def megabytes(values, small=10):
+    size = statistics.fmean(values) / 1e6
+    return f"{size:.2f}" if size < small else f"{size:.1f}" if small == 1 and size < 20 else f"{size:.0f}"
+
+
+def test_the_readme_shows_what_the_bench_measured(values):
+    (rows,) = table_rows("README.md", "| | MB | Split CIFAR-100")
+    assert [row[0] for row in rows] == list(README)
+    for name, size, *shown in rows:
+        suite, method, Q = README[name]
+        if size:
+            assert size == " / ".join(megabytes(values("bytes", suite, s, method, Q), small=1) for s in STREAMS), name
+        for stream, ours, papers in zip(STREAMS, shown[::2], shown[1::2], strict=True):
+            measured = [values(metric, suite, stream, method, Q) for metric in ("Avg", "Last")]
+            assert ours == " / ".join(map(mean, measured)), name
+            row = "Ours" if method.startswith("Candidates") else method
+            printed = [figure("online", stream, row, Q, metric) for metric in ("Avg", "Last")]
+            assert papers == ("" if None in printed else " / ".join(f"{value:.1f}" for value in printed)), name
+
+
+def test_the_parts_of_the_method_are_worth_what_the_bench_measured(values):
+    (rows,) = table_rows("docs/method.md", "| Avg / Last |")
+    assert [row[0] for row in rows] == list(METHOD)
+    for name, *shown in rows:
+        for stream, text in zip(STREAMS, shown, strict=True):
+            measured = [values(metric, METHOD[name][0], stream, METHOD[name][1], 2000) for metric in ("Avg", "Last")]
+            assert text == " / ".join(map(spread, measured)), name
+
+
+def test_accuracy_against_bytes_is_what_the_bench_measured(values):
+    tables = table_rows("docs/choosing.md", "| CIFAR-")
+    streams = [(STREAMS[0], "reduced_resnet18"), (STREAMS[1], "reduced_resnet18"), (STREAMS[0], LITE)]
+    for (stream, backbone), rows in zip(streams, tables, strict=True):
+        assert {row[0] for row in rows} == set(BY_BUDGET)
+        for name, *shown in rows:
+            suite, method = BY_BUDGET[name]
+            for Q, text in zip((1000, 2000, 5000, 10_000), shown, strict=True):
+                assert text == spread(values("Last", suite, stream, method, Q, backbone)), (name, Q, backbone)
+    own = table_rows("docs/choosing.md", "| of its own size")
+    for backbone, rows in zip(("reduced_resnet18", LITE), own, strict=True):
+        assert {row[0] for row in rows} == set(OWN_SIZE)
+        for name, *shown in rows:
+            suite, method = OWN_SIZE[name]
+            for stream, last, size in zip(STREAMS, shown[::2], shown[1::2], strict=False):
+                assert last == spread(values("Last", suite, stream, method, None, backbone)), (name, backbone)
+                assert size == f"{megabytes(values('bytes', suite, stream, method, None, backbone))} MB", name

@@ -80,7 +80,7 @@ def make_on_pictures(name):
 ON_TINY = {
     "agem": {"replay": 100},
     "aser": {"budget": 60},
-    "gdumb": {"budget": 100, "passes": 8},
+    "gdumb": {"budget": 100, "passes": 8, "lr": 0.05},
     "gss": {"budget": 60},
 }
 # The offline rivals: few and large steps, and a mirrored picture of 2 x 2 is another class.

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from conftest import PictureStream, Stream
+from votestream.backbones import BackboneUnavailable
 from votestream.bench import paper
 from votestream.bench.finding import find_learner, make_stream
 from votestream.bench.methods import OFFLINE_RATES, ONLINE_RATES
@@ -472,3 +473,14 @@ def test_offline_rivals_and_a_packages_learner_run_in_processes(package):
     assert json.loads(rows["CandidatesVoting"]["settings"]) == {"budget": 2000, "first_passes": 10}
     assert json.loads(rows["CN + Exp, short"]["settings"])["preset"] == "short"
     assert float(rows["GaussianVoting"]["Last"]) > 60
+
+
+def test_a_backbone_whose_package_is_missing_is_told_in_a_sentence(monkeypatch):
+    def missing(name, **options):
+        raise BackboneUnavailable("efficientnet_lite0 needs a package; pip install it.")
+
+    monkeypatch.setattr("votestream.bench.finding.create_backbone", missing)
+    told = CliRunner().invoke(app, ["bench", "run", "smoke", "--backbone", "nowhere_to_be_found"])
+    assert told.exit_code == 2
+    assert "pip install it" in told.output
+    assert "Traceback" not in told.output

@@ -98,7 +98,7 @@ def run_command(
         runs = list(suite.runs(_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
         results = _results(name, folder, validate)
         results.rows()  # a file that cannot be gone on with is told before anything is run
-    except ValueError as error:
+    except (ValueError, ImportError) as error:  # also a backbone whose package is missing
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     command = shlex.join(["votestream", *sys.argv[1:]])

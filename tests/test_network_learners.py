@@ -18,7 +18,7 @@ from votestream.learners.augmentation import box, shift_and_flip
 from votestream.learners.classifier import Classifier
 from votestream.learners.gdumb import learning_rate
 from votestream.learners.passes import shortened
-from votestream.learners.replayed import PLAIN, Replayed
+from votestream.learners.replayed import MOST, PLAIN, Replayed
 from votestream.memory import ExemplarStore, ImageMemory, Reservoir, distinct
 from votestream.random_pool import RandomPool
 
@@ -486,6 +486,15 @@ def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget
     again.forget()
     assert again(add_up, torch.ones(2, 3, device="cuda")).tolist() == [4, 4, 4]
     assert copy.deepcopy(again)._recordings == {}
+
+
+@needs_gpu
+def test_not_more_than_a_few_shapes_are_held():
+    again = Replayed()
+    for n in range(1, MOST + 10):
+        for _ in range(PLAIN + 2):
+            assert again(torch.neg, torch.ones(n, device="cuda")).tolist() == [-1] * n
+    assert len(again._recordings) == MOST
 
 
 @needs_gpu

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 PLAIN = (
-    3  # calls before one is recorded: by then handles exist and kernels are loaded, and rare shapes need no recording
+    3  # calls before one is recorded: handles are made and kernels loaded by then, and rare shapes never come so far
 )
+MOST = 16  # recordings held; each holds what its step takes on the device
 
 
 class Replayed:
@@ -39,6 +40,8 @@ class Replayed:
             self._calls[key] = self._calls.get(key, 0) + 1
             if self._calls[key] <= PLAIN:
                 return function(*tensors)
+            if len(self._recordings) == MOST:
+                del self._recordings[next(iter(self._recordings))]
             self._recordings[key] = _Recording(function, tensors)
         return self._recordings[key].play(tensors)
 

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PLAIN = (
-    3  # calls before one is recorded: handles are made and kernels loaded by then, and rare shapes never come so far
-)
+# Calls before one is recorded: handles are made and kernels loaded by then, and rare shapes never come so far.
+PLAIN = 3
 MOST = 16  # recordings held; each holds what its step takes on the device
 
 

@@ -240,6 +240,21 @@ def test_loading_refuses_another_backbone(pictures, tmp_path):
         vs.load(tmp_path / "m.safetensors", backbone="reduced_resnet18")
 
 
+def test_picture_files_are_answered_a_part_at_a_time(pictures, tmp_path, monkeypatch):
+    model = learned("er", pictures, 6)
+    paths = [tmp_path / f"{i}.png" for i in range(5)]
+    for path, picture in zip(paths, pictures.X, strict=False):
+        Image.fromarray(picture).save(path)
+    answers, sizes, check = model.predict_proba(pictures.X[:5]), [], model._check_X
+    monkeypatch.setattr("votestream.learners.network.READ", 2)
+    monkeypatch.setattr(model, "_check_X", lambda X, width: sizes.append(len(X)) or check(X, width))
+    assert np.allclose(model.predict_proba(paths), answers, atol=1e-6)
+    assert model.predict(paths).tolist() == model.classes_[answers.argmax(1)].tolist()
+    assert sizes == [2, 2, 1] * 2
+    with pytest.raises(ValueError, match="empty"):
+        model.predict([])
+
+
 # ---- A-GEM --------------------------------------------------------------------------------------
 
 

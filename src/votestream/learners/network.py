@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -28,6 +29,7 @@ from votestream.validation import as_device, check_positive
 
 STEPS = 100  # mini-batches that go to the device in one piece
 QUERIES = {"cpu": 64, "cuda": 1024}  # pictures answered at once
+READ = 4096  # picture files read into memory together, when answering
 
 
 class NetworkLearner(Learner):
@@ -159,6 +161,12 @@ class NetworkLearner(Learner):
 
     # ---- deciding -------------------------------------------------------------------------------
 
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        return np.concatenate([super(NetworkLearner, self).predict(some) for some in _parts(X)])
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        return np.concatenate([super(NetworkLearner, self).predict_proba(some) for some in _parts(X)])
+
     def _decide(self, X: NDArray[np.uint8]) -> NDArray[np.int64]:
         return self._logits(X).argmax(1)
 
@@ -218,6 +226,14 @@ class NetworkLearner(Learner):
         self._network.load_state_dict(network)
         self._memory.restore(part_of(arrays, "memory"))
         self._random.restore(part_of(arrays, "random"))
+
+
+def _parts(X: ArrayLike) -> list[Any]:
+    """Pictures that are files in parts, since they need not fit in memory together; others as they are."""
+    pictures = as_sequence(X)  # type: ignore[arg-type]
+    if isinstance(pictures, list) and pictures and all(isinstance(one, (str, os.PathLike)) for one in pictures):
+        return [pictures[i : i + READ] for i in range(0, len(pictures), READ)]
+    return [pictures]
 
 
 @contextmanager

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from votestream.bench.metrics import interval
-from votestream.bench.paper import figure
+from votestream.bench.metrics import interval, measured
+from votestream.bench.paper import STEPS, figure, in_steps
 from votestream.bench.results import Results
 from votestream.bench.suites import SUITES
-from votestream.bench.tables import by_stream
+from votestream.bench.tables import by_stream, stream_title
 
 ROOT = Path(__file__).parent.parent
 STREAMS = ("split-cifar100", "split-cifar10")
@@ -89,11 +89,11 @@ def table_rows(path, heading):
     tables: list[list[list[str]]] = []
     inside = False
     for line in (ROOT / path).read_text().splitlines():
-        if line.startswith("|") and (inside or line.startswith(heading)):
+        if line.lstrip().startswith("|") and (inside or line.startswith(heading)):
             if not inside:
                 tables.append([])
             inside = True
-            tables[-1].append([cell.strip().replace("**", "") for cell in line.strip("|").split("|")])
+            tables[-1].append([cell.strip().replace("**", "") for cell in line.strip().strip("|").split("|")])
         else:
             inside = False
     return [[row for row in table[2:] if any(row[1:])] for table in tables]
@@ -125,6 +125,27 @@ def test_the_readme_shows_what_the_bench_measured(values):
             row = "Ours" if method.startswith("Candidates") else method
             printed = [figure("online", stream, row, Q, metric) for metric in ("Avg", "Last")]
             assert papers == ("" if None in printed else " / ".join(f"{value:.1f}" for value in printed)), name
+
+
+def test_ours_in_the_offline_comparison_is_what_the_bench_measured():
+    rows, methods = (
+        Results(ROOT / "results" / "offline.csv").rows(),
+        {"to the letter": "CandidatesVoting, to the letter"},
+    )
+    (table,) = table_rows("docs/reproduction.md", "  | CIFAR-100 in steps of")
+    for name, *shown in table:
+        for step, text in zip(STEPS, shown, strict=True):
+            own = [row for row in rows if row["method"] == methods.get(name, name) and row["backbone"] == LITE]
+            own = [row for row in own if stream_title(SUITES["offline"], row) == in_steps(step)]
+            told = [
+                figure("offline", in_steps(step), "Ours", 2000, metric) for metric in ("Avg after the first", "Last")
+            ]
+            means = [[measured(row, metric) for row in own] for metric in ("Avg after the first", "Last")]
+            if name == "the paper":
+                assert text == " / ".join(f"{value:.1f}" for value in told)
+            elif own:
+                assert text == " / ".join(map(mean, means)), (name, step)
+    assert {row[0] for row in table} >= {"CandidatesVoting", "to the letter", "GaussianVoting"}
 
 
 def test_the_parts_of_the_method_are_worth_what_the_bench_measured(values):

@@ -303,8 +303,9 @@ def test_agem_steps_along_the_projected_gradient_against_pictures_of_earlier_tas
     assert turned
 
 
-def test_fine_tuning_takes_no_room_for_pictures(pictures):
-    bare, with_memory = (make_on_network("er")(budget=10_000, replay=n) for n in (0, 10))
+@pytest.mark.parametrize("name", ["er", "gss", "aser"])
+def test_without_replay_no_room_is_taken_for_pictures(name, pictures):
+    bare, with_memory = (make_on_network(name)(budget=10_000, replay=n) for n in (0, 10))
     for model in (bare, with_memory):
         model.partial_fit(*pictures.tasks[0])
     assert with_memory.memory_bytes() - bare.memory_bytes() > 9_999 * 12

@@ -51,7 +51,7 @@ ON_STATISTICS = {"NCM": "ncm", "SLDA": "slda", "RLS": "rls", "FeCAM": "fecam"}  
 ON_EXEMPLARS = {"kNN": "knn", "Feature replay": "er_features"}
 FIRST_PASSES = 10  # of our head over the first task, where that one is learned offline
 
-# One pass of what is made for many: ours in all that it has in common with it.
+# A method of many passes in one, as the online methods learn: plain SGD, small mini-batches, images as they are.
 ONE_PASS = {"epochs": 1, "batch_size": 10, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "augment": False}
 MANY = {"epochs": 70, "batch_size": 128}
 

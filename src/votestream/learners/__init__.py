@@ -4,10 +4,11 @@ from votestream.learners.agem import AGEM
 from votestream.learners.aser import ASER
 from votestream.learners.base import LEARNERS, Learner, create, list_learners, load, register
 from votestream.learners.bic import BiC
-from votestream.learners.candidates_voting import CandidatesVoting, Exemplars
+from votestream.learners.candidates_voting import CandidatesVoting
 from votestream.learners.eeil import EEIL
 from votestream.learners.er import ExperienceReplay
 from votestream.learners.er_features import FeatureReplay
+from votestream.learners.exemplars import Exemplars
 from votestream.learners.fecam import FeCAM
 from votestream.learners.finetune import FineTuning
 from votestream.learners.gaussian_voting import GaussianVoting

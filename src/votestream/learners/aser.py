@@ -78,7 +78,7 @@ class ASER(ExperienceReplay):
             check_positive("per_class", self.per_class, int)
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return DeviceMemory(self.budget, shape, self._device)
+        return DeviceMemory(self._room(), shape, self._device)
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and self._memory.store.full:

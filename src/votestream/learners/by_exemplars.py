@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.learners.base import Learner
-from votestream.learners.candidates_voting import Exemplars
+from votestream.learners.exemplars import Exemplars
 from votestream.memory import FeatureMemory
 
 

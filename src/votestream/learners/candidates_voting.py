@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
 from votestream.learners.base import Learner, register
+from votestream.learners.exemplars import Exemplars
 from votestream.learners.head import GrowingHead
 from votestream.learners.revisited import Revisited
 from votestream.learners.vote import Vote
@@ -24,14 +25,6 @@ from votestream.validation import as_labels, check_choice, check_positive
 DECISIONS = ("vote", "argmax", "nearest")
 SPAN = 30  # rows offered to the memory at once, at most
 PAPER = {"beta": 0.5, "scale": None, "centre": False}  # where the paper says otherwise than our defaults
-
-
-class Exemplars(NamedTuple):
-    """The stored exemplars, class by class in order of arrival."""
-
-    features: NDArray[np.float32]  # (n, D)
-    labels: NDArray[Any]  # (n,)
-    tasks: NDArray[np.int64]  # (n,)
 
 
 @register("candidates_voting")

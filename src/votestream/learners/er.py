@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,7 +9,7 @@ from torch import Tensor
 
 from votestream.learners.base import register
 from votestream.learners.network import NetworkLearner
-from votestream.memory import ImageMemory, distinct
+from votestream.memory import distinct
 
 
 @register("er")
@@ -39,8 +37,8 @@ class ExperienceReplay(NetworkLearner):
     ((20, 2), (8, 32, 32, 3))
     """
 
-    def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return ImageMemory(self.budget if self.replay else 1, shape, self._keep, self.seed, self._device)
+    def _room(self) -> int:
+        return self.budget if self.replay else 1
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         """Algorithm 1: B_M ~ M, theta <- SGD(B_n ∪ B_M, theta, alpha)."""

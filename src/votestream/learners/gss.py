@@ -72,7 +72,7 @@ class GSS(ExperienceReplay):
         check_positive("references", self.references, int)
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return GreedyMemory(self.budget, shape, self._device)
+        return GreedyMemory(self._room(), shape, self._device)
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.images import Pictures, as_sequence
 from votestream.learners.base import LEARNERS, Learner, register
-from votestream.learners.candidates_voting import Exemplars
+from votestream.learners.exemplars import Exemplars
 from votestream.learners.gaussian_voting import GaussianVoting
 from votestream.learners.recall import describe, recall
 from votestream.learners.vote import Vote

@@ -17,8 +17,8 @@ from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.backbone import exact
 from votestream.backbones.images import as_sequence
 from votestream.learners.base import Learner
-from votestream.learners.candidates_voting import Exemplars
 from votestream.learners.classifier import Classifier
+from votestream.learners.exemplars import Exemplars
 from votestream.learners.recall import describe, recall
 from votestream.learners.replayed import Replayed
 from votestream.memory import ImageMemory
@@ -115,7 +115,11 @@ class NetworkLearner(Learner):
         self._memory = self._new_memory((size, size, 3))
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return ImageMemory(self.budget, shape, self._keep, self.seed, self._device)
+        return ImageMemory(self._room(), shape, self._keep, self.seed, self._device)
+
+    def _room(self) -> int:
+        """Pictures that may be kept."""
+        return self.budget
 
     def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
         piece = STEPS * self.batch_size

@@ -13,8 +13,8 @@ from torch import Tensor
 from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
 from votestream.learners.base import Learner
-from votestream.learners.candidates_voting import Exemplars
 from votestream.learners.classifier import Classifier
+from votestream.learners.exemplars import Exemplars
 from votestream.learners.knowledge import Knowledge, Pictures, both, no_pictures, select
 from votestream.learners.network import QUERIES, NetworkLearner, seed_torch, training
 from votestream.learners.passes import Loss, dropping, train

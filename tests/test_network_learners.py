@@ -513,6 +513,25 @@ def test_not_more_than_a_few_shapes_are_held():
     assert len(again._recordings) == MOST
 
 
+class Asking(nn.Module):
+    """Goes by a number that the GPU is asked for, which no recording can."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(12, 5)
+
+    def forward(self, images):
+        return self.linear(images.flatten(1) * (2.0 if images.mean().item() > 0 else 1.0))
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", ["er", "gdumb", "icarl"])
+def test_a_network_that_waits_for_the_gpu_is_trained_all_the_same(name, pictures):
+    backbone = vs.from_module(Asking(), input_size=2, name="asking", device="cpu")
+    here, there = (learned(name, pictures, backbone=backbone, device=device) for device in ("cpu", "cuda"))
+    assert (here.predict(pictures.X) == there.predict(pictures.X)).mean() > 0.9
+
+
 @needs_gpu
 def test_settings_changed_on_the_way_count_at_once(pictures):
     model = learned("er", pictures, device="cuda")

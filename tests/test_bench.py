@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from votestream.bench import metrics, paper
+from votestream.bench.figures import curves, names
 from votestream.bench.finding import added_methods, find_learner, make_stream
 from votestream.bench.methods import random_features, room
+from votestream.bench.plot import looks
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import FIELDS, Results, ResultsError
 from votestream.bench.runs import Method, Run, StreamSpec
@@ -332,6 +334,17 @@ def test_a_plot_is_a_picture(results, name):
     assert told.exit_code == 0, told.output
     with Image.open("p.png") as image:
         assert np.asarray(image.convert("L")).std() > 10
+
+
+def test_a_method_looks_the_same_in_all_panels_and_like_no_other(tmp_path):
+    made = [
+        row("GaussianVoting", 0, 60, 50, Q="1000", **{"after each task": "90 80"}),
+        *(row(m, 0, 60, 50, Q="2000", **{"after each task": "90 80"}) for m in ("GaussianVoting", "MIR", "ER", "NCM")),
+    ]
+    panels = curves(SUITES["online"], rows_of(tmp_path, *made))
+    assert [len(panel.series) for panel in panels] == [1, 4]
+    assert names(SUITES["online"], panels) == ["NCM", "MIR", "ER", "GaussianVoting"]  # the suite's order
+    assert len({tuple(look.values()) for look in looks([str(i) for i in range(20)]).values()}) == 20
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(results):

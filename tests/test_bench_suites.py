@@ -360,7 +360,7 @@ def test_norms_are_a_table_a_picture_and_part_of_the_page(norm_rows):
     told = CliRunner().invoke(app, ["bench", "report", "--results", str(norm_rows), "--out", "page.html"])
     assert told.exit_code == 0, told.output
     data = json.loads(re.search(r'id="data">(.*?)</script>', Path("page.html").read_text()).group(1))
-    kind, panels = data["weight-norms"].values()
+    kind, panels, _ = data["weight-norms"].values()
     assert kind == "norms"
     assert [(panel["title"], len(panel["series"])) for panel in panels] == [
         ("CN", 6),

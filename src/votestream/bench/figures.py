@@ -127,6 +127,11 @@ def norms(suite: Suite, rows: Rows) -> list[Panel]:
     return [panel for panel in panels if panel.series]
 
 
+def names(suite: Suite, panels: Iterable[Panel | Matrix]) -> list[str]:
+    """The series of these panels, each once, in the suite's order."""
+    return _ordered(suite, dict.fromkeys(s.label for panel in panels if isinstance(panel, Panel) for s in panel.series))
+
+
 def _firsts(rows: Rows, *paper_rows: str) -> Rows:
     """The first seed of each method and budget; only of those that the paper calls so, if given."""
     chosen: dict[tuple[str, str], dict[str, str]] = {}

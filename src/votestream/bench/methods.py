@@ -42,6 +42,7 @@ OFFLINE_RATES: dict[str, float] = {
     "icarl": 0.02,
     "kd": 0.1,
     "lwf": 0.02,
+    "wa": 0.03,
     "joint_images": 0.03,
 }
 

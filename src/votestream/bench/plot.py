@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from votestream.bench.figures import Matrix, Panel, against_bytes, curves, matrices, norms
+from votestream.bench.figures import Matrix, Panel, against_bytes, curves, matrices, names, norms
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
 from votestream.cache_cli import size
@@ -39,36 +39,52 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
     figure = Figure(figsize=(4.5 * across, 4.2 * down), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False).ravel()
+    order = looks(names(suite, panels))
     for number, panel in enumerate(panels):
         each = axes[number]
         each.set_title(panel.title, fontsize=9)
         if isinstance(panel, Matrix):
             _draw_matrix(each, panel)
+        elif suite.plot == "norms":  # the panels have little in common
+            _draw_panel(each, panel, suite.plot, looks(names(suite, [panel])))
+            each.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
         else:
-            _draw_panel(each, panel, suite.plot)
+            _draw_panel(each, panel, suite.plot, order)
     for each in axes[len(panels) :]:
         each.set_visible(False)
-    if suite.plot == "norms":  # the panels have little in common
-        for each in axes[: len(panels)]:
-            each.legend(fontsize=6)
-    elif suite.plot != "confusion":
-        handles = {h.get_label(): h for each in axes for h in each.get_legend_handles_labels()[0]}
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, across * 2), fontsize=8
-        )
+    if suite.plot not in ("norms", "confusion"):
+        drawn = {h.get_label(): h for each in axes for h in each.get_legend_handles_labels()[0]}
+        handles = [drawn[label] for label in order]
+        figure.legend(handles, list(order), loc="outside lower center", ncols=min(4, across * 2), fontsize=8)
     figure.savefig(path, dpi=130)
 
 
-def _draw_panel(axes: Any, panel: Panel, kind: str) -> None:
-    for number, series in enumerate(panel.series):
-        how = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "linewidth": 1.2, "color": f"C{number % 10}"}
+def looks(labels: list[str]) -> dict[str, dict[str, Any]]:
+    """Marker, colour and line for each, so that no two look the same."""
+    return {
+        label: {
+            "marker": MARKERS[number % len(MARKERS)],
+            "color": f"C{number % 10}",
+            "linestyle": "-" if number < 10 else "--",
+        }
+        for number, label in enumerate(labels)
+    }
+
+
+def _draw_panel(axes: Any, panel: Panel, kind: str, order: dict[str, dict[str, Any]]) -> None:
+    for series in panel.series:
+        how = order[series.label]
         if series.trend is not None:
             axes.plot(series.x, series.y, ".", markersize=3, alpha=0.4, color=how["color"])
             style = "--" if "offline" in series.label else "-"
             axes.plot(series.x, series.trend, style, linewidth=1.5, label=series.label, color=how["color"])
             continue
         half = [each or 0 for each in series.half]
-        axes.errorbar(series.x, series.y, half, elinewidth=0.8, label=series.label, **how)
+        axes.errorbar(series.x, series.y, half, elinewidth=0.8, linewidth=1.2, markersize=4, label=series.label, **how)
+    if kind == "curves":
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if kind == "bytes":
         from matplotlib.ticker import LogLocator, NullFormatter
 

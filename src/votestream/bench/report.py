@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from votestream._version import __version__
+from votestream.bench.figures import names
 from votestream.bench.plot import PANELS
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Block, Rows, blocks, body, header, note
@@ -58,7 +59,8 @@ def _table(block: Block) -> str:
 
 
 def _plots(suite: Suite, rows: Rows) -> dict[str, Any]:
-    return {"kind": suite.plot, "panels": [asdict(panel) for panel in PANELS[suite.plot](suite, rows)]}
+    panels = PANELS[suite.plot](suite, rows)
+    return {"kind": suite.plot, "panels": [asdict(panel) for panel in panels], "names": names(suite, panels)}
 
 
 def _safe(data: Any) -> str:

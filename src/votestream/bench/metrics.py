@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -69,6 +70,16 @@ def drift(norms: Sequence[float]) -> float:
     return slope * len(norms) / statistics.fmean(norms)
 
 
+def newest(norms: Sequence[float], n_tasks: int) -> float | None:
+    """How large the rows of the newest task are on average, over the mean of those before; tasks have equally many.
+
+    >>> newest([1.0, 1.0, 3.0, 3.0], 2)
+    3.0
+    """
+    own = len(norms) // n_tasks
+    return statistics.fmean(norms[-own:]) / statistics.fmean(norms[:-own]) if 0 < own < len(norms) else None
+
+
 def trend(values: Sequence[float]) -> tuple[float, float]:
     """Slope and start of the least-squares line through values that stand one apart."""
     slope, start = np.polyfit(np.arange(len(values)), values, 1) if len(values) > 1 else (0.0, values[0])
@@ -84,9 +95,11 @@ def measured(row: Mapping[str, str], metric: str) -> float | None:
     if metric == "Avg after the first":
         later = [float(accuracy) for accuracy in row["after each task"].split()[1:]]
         return statistics.fmean(later) if later else None
-    if metric == "drift":
+    if metric in ("drift", "newest"):
         norms = [float(norm) for norm in row["norms"].split()]
-        return drift(norms) if norms else None
+        if not norms:
+            return None
+        return drift(norms) if metric == "drift" else newest(norms, json.loads(row["options"])["tasks"])
     return float(row[metric]) if row[metric] else None
 
 

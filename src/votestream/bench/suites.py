@@ -138,12 +138,13 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             "Norms of the head's rows, online and offline",
             tuple(of_weight_norms((1000, 5000, 10_000), width)),
             IN_STEPS[:3],
-            metrics=("drift", "Last"),
+            metrics=("drift", "newest", "Last"),
             plot="norms",
             budgets=(1000, 5000, 10_000),
             seeds=1,
             remark=f"Drift is how far the least-squares line through the norms rises over all classes, in order of "
-            f"learning, over their mean: 0 favours no class. Offline is 70 passes. {SHORT_TOLD}",
+            f"learning, over their mean: 0 favours no class. Newest is the mean norm of the last task's rows over that "
+            f"of the others. Offline is 70 passes. {SHORT_TOLD}",
         ),
         Suite(
             "rates",

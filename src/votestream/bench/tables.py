@@ -159,7 +159,7 @@ def as_text(value: float | None, metric: str, signed: bool = False) -> str:
     if value is None:
         return ""
     sign = "+" if signed else ""
-    digits = {"bytes": 0, "drift": 2}.get(metric, 1)
+    digits = {"bytes": 0, "drift": 2, "newest": 2}.get(metric, 1)
     return f"{value:{sign},.{digits}f}"
 
 

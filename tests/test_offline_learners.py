@@ -11,11 +11,14 @@ from torch.nn import functional as F
 
 import votestream as vs
 from conftest import PictureStream, as_pictures, make_on_network, one_thread, same_model
+from votestream.learners import offline
 from votestream.learners.augmentation import brightened
 from votestream.learners.bic import corrected
+from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import shared_loss, sigmoid_loss, soft_cross_entropy
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import train
+from votestream.learners.wa import align
 from votestream.memory.herding import herd
 
 OFFLINE = sorted(name for name in vs.list_learners() if isinstance(vs.create(name), OfflineLearner))
@@ -186,6 +189,49 @@ def test_the_short_preset_makes_a_fifth_of_the_passes():
     assert vs.ICaRL()._rates()[62:64] == pytest.approx([0.004, 0.0008])
 
 
+@pytest.mark.parametrize("name", OFFLINE)
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_the_first_pass_is_at_the_rate_that_was_asked_for(name, epochs, pictures, monkeypatch):
+    model = make_on_network(name)(epochs=epochs, lr=0.05)
+    stages = spied(model, monkeypatch)
+    model.fit_task(*pictures.tasks[0]).predict(pictures.X)
+    assert stages[0][3][0] == 0.05
+
+
+CIFAR_100 = {  # lr, passes, mini-batch, weight decay; when the rate drops, by what it is divided
+    "lwf": (0.02, 70, 128, 1e-3, (0.7, 0.9), 5),
+    "icarl": (0.02, 70, 128, 1e-3, (0.7, 0.9), 5),
+    "eeil": (0.1, 70, 128, 1e-4, (0.25, 0.5, 0.75), 10),
+    "bic": (0.1, 250, 128, 2e-4, (0.4, 0.6, 0.8), 10),
+    "wa": (0.1, 250, 32, 2e-4, (0.4, 0.6, 0.8), 10),
+    "finetune": (0.1, 70, 128, 1e-5, (0.7, 0.9), 5),
+}
+
+
+@pytest.mark.parametrize("name", CIFAR_100)
+def test_the_defaults_are_the_recipes_for_cifar_100(name):
+    model = vs.create(name)
+    *numbers, drops, factor = CIFAR_100[name]
+    assert [model.lr, model.epochs, model.batch_size, model.weight_decay] == numbers
+    assert model._drops == pytest.approx(drops)
+    assert model._factor == factor
+    assert model.momentum == 0.9
+
+
+@pytest.mark.parametrize("seed", [2**44, 2**63 - 1])
+def test_seeds_may_be_large(seed, pictures):
+    fitted("finetune", pictures.tasks[:2], seed=seed)
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+@pytest.mark.parametrize("augment", [True, False])
+def test_pictures_are_shifted_and_mirrored_and_eeils_of_other_colours(name, augment, pictures, monkeypatch):
+    asked = []
+    monkeypatch.setattr(offline, "train", lambda *_, augment, **more: asked.append(augment))
+    fitted(name, pictures.tasks[:1], augment=augment).predict(pictures.X)
+    assert set(asked) == {None if not augment else "colour" if name == "eeil" else "shift"}
+
+
 # ---- the loop -----------------------------------------------------------------------------------
 
 
@@ -222,6 +268,30 @@ def test_every_picture_is_seen_once_a_pass_in_batches_of_nearly_equal_size():
     assert sorted(passes[0]) == sorted(passes[1]) == list(range(100))
     assert passes[0] != passes[1]
     assert not network.training
+
+
+@pytest.mark.parametrize("augment", [None, "shift", "colour"])
+def test_every_pass_shows_other_versions_of_the_pictures(augment):
+    network = Classifier(vs.create_backbone("reduced_resnet18", device="cpu")).eval()
+    network.grow(2, torch.Generator().manual_seed(0))
+    images = torch.full((8, 32, 32, 3), 100, dtype=torch.uint8)
+    images[:, :16, :16] = 50  # one corner is darker
+    seen = []
+
+    def loss(pixels, labels):
+        seen.append(((pixels + network.shift) / network.scale).round())
+        return network.bias.sum() * 0
+
+    train(network, images, torch.zeros(8, dtype=torch.int64), loss, torch.Generator(), rates=[0.1] * 9, augment=augment)
+    pixels = torch.cat(seen).permute(0, 2, 3, 1)
+    plain = (pixels == images[0]).flatten(1).all(1)
+    shades = {int(shade) for shade in pixels.unique()}
+    if augment is None:
+        assert plain.all()
+    else:
+        assert plain.float().mean() < 0.2
+        assert pixels[:, 0, 0, 0].unique().tolist() != [50]
+        assert (shades == {0, 50, 100}) == (augment == "shift")  # 0 is beyond the edge
 
 
 def test_pictures_are_as_they_are_or_of_other_brightness_or_contrast():
@@ -263,13 +333,26 @@ def test_lambda_is_the_share_of_old_classes_and_weighs_the_distillation(n_old, n
     share = n_old / n
     distilled = entropy(logits[:, :n_old] / 2, softmax(teacher / 2))
     wanted = (1 - share) * entropy(logits, np.eye(n)[labels]) + share * distilled
-    made = shared_loss(torch.tensor(logits), torch.tensor(labels), torch.tensor(teacher), 2.0)
+    made = shared_loss(*(torch.tensor(part) for part in (logits, labels, teacher)), torch.arange(n_old), 2.0)
     assert float(made) == pytest.approx(wanted, 1e-5)
 
 
 def test_without_a_teacher_the_shared_loss_is_cross_entropy():
     logits, labels = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 0])
-    assert torch.equal(shared_loss(logits, labels, None, 2.0), F.cross_entropy(logits, labels))
+    assert torch.equal(shared_loss(logits, labels, None, torch.arange(0), 2.0), F.cross_entropy(logits, labels))
+
+
+@pytest.mark.parametrize("old", [[0, 1, 2], [0, 2]])
+def test_the_shared_loss_pulls_old_answers_to_the_teachers_and_all_to_the_labels(old):
+    """Its gradient by hand: (1 - λ) (softmax - labels) + λ (softmax - teacher's softmax) / T over the old classes."""
+    rng = np.random.default_rng(0)
+    logits, labels, teacher = rng.normal(size=(6, 5)), rng.integers(0, 5, 6), rng.normal(size=(6, 3))
+    share = len(old) / 5
+    wanted = (1 - share) * (softmax(logits) - np.eye(5)[labels]) / 6
+    wanted[:, old] += share * (softmax(logits[:, old] / 2) - softmax(teacher[:, old] / 2)) / 2 / 6
+    given = torch.tensor(logits, requires_grad=True)
+    value = shared_loss(given, torch.tensor(labels), torch.tensor(teacher), torch.tensor(old), 2.0)
+    assert np.allclose(torch.autograd.grad(value, given)[0], wanted, atol=1e-6)
 
 
 def test_icarls_loss_is_summed_over_classes_with_the_old_networks_sigmoids_as_targets():
@@ -281,7 +364,7 @@ def test_icarls_loss_is_summed_over_classes_with_the_old_networks_sigmoids_as_ta
             p = 1 / (1 + np.exp(-logits[row, number]))
             target = 1 / (1 + np.exp(-teacher[row, number])) if number < 3 else float(labels[row] == number)
             total -= target * np.log(p) + (1 - target) * np.log(1 - p)
-    made = sigmoid_loss(torch.tensor(logits), torch.tensor(labels), torch.tensor(teacher))
+    made = sigmoid_loss(*(torch.tensor(part) for part in (logits, labels, teacher)), torch.arange(3))
     assert float(made) == pytest.approx(total / 4, 1e-5)
 
 
@@ -308,10 +391,51 @@ def test_distillation_is_weighed_by_the_squared_temperature(pictures):
     network = copy.deepcopy(model._known.network)
     network.grow(6, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        value = float(model._loss(network, model._known)(network.pixels(X), y))
+        value = float(model._loss(network, model._known, torch.arange(4))(network.pixels(X), y))
         logits, old = network(X).numpy(), model._known.network(X).numpy()
     wanted = entropy(logits, np.eye(6)[y]) + 4 * entropy(logits[:, :4] / 2, softmax(old / 2))
     assert value == pytest.approx(wanted, 1e-4)
+
+
+@pytest.mark.parametrize("name", TEACHING)
+def test_what_the_teacher_answers_changes_the_gradient(name, pictures):
+    model = fitted(name, pictures.tasks[:2])
+    known, (X, y) = model._known, (torch.from_numpy(part) for part in pictures.tasks[2])
+    network = copy.deepcopy(known.network)
+    network.grow(6, torch.Generator().manual_seed(0))
+    gradients = []
+    for factor in (1.0, -1.0):
+        known.network.weight.data *= factor
+        value = model._loss(network, known, torch.arange(4))(network.pixels(X), y)
+        gradients.append(torch.autograd.grad(value, network.weight)[0])
+    assert not torch.allclose(*(gradient[:4] for gradient in gradients), rtol=0.1)
+    assert model._loss(network, known, torch.arange(4))(network.pixels(X), y).requires_grad
+
+
+@pytest.mark.parametrize("name", TEACHING)
+def test_of_classes_that_come_back_the_labels_count_and_not_the_teacher(name, pictures):
+    """The first task once more, its two classes swapped: they are learned as told, the second's are kept."""
+    X, y = pictures.tasks[0]
+    model = fitted(name, pictures.tasks[:2], budget=4 if name == "icarl" else 0)
+    before = model.predict_proba(pictures.tasks[1][0])[:, 2:].argmax(1)
+    assert (model.predict_proba(X)[:, :2].argmax(1) == y).mean() > 0.9
+    model.fit_task(X, 1 - y)
+    assert (model.predict_proba(X)[:, :2].argmax(1) == 1 - y).mean() > 0.9
+    assert (model.predict_proba(pictures.tasks[1][0])[:, 2:].argmax(1) == before).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", BY_TASK)
+def test_a_told_task_is_learned_by_itself_even_if_it_has_no_new_class(name, pictures, tmp_path):
+    tasks = [*pictures.tasks[:2], pictures.tasks[0], pictures.tasks[1]]
+    at_once, waiting = make_on_network(name)(), make_on_network(name)()
+    for number, (X, y) in enumerate(tasks):
+        at_once.fit_task(X, y, task=number)
+        waiting.partial_fit(X[:50], y[:50], task=number)
+        waiting.save(tmp_path / "m.safetensors")
+        waiting = vs.load(tmp_path / "m.safetensors").partial_fit(X[50:], y[50:], task=number)
+    waiting._finish()
+    assert waiting._known.tasks == 4
+    assert same_model(at_once, waiting)
 
 
 def test_lwf_keeps_no_picture_by_itself(pictures):
@@ -345,6 +469,20 @@ def test_every_class_has_its_share_of_the_budget_rounded_down(name, budget, pict
     for number, (X, y) in enumerate(pictures.tasks, start=1):
         counts = np.bincount(model.fit_task(X, y).exemplars_.labels)
         assert counts.tolist() == [budget // (2 * number)] * 2 * number
+
+
+@pytest.mark.parametrize("name", [name for name in BY_TASK if name != "bic"])  # which herds in two parts
+def test_exemplars_are_those_that_herding_finds_in_the_trained_networks_features(name, pictures):
+    X, y = pictures.tasks[0]
+    model = fitted(name, [(X, y)], budget=20)
+    with torch.no_grad():
+        features = F.normalize(model._known.network.features(torch.from_numpy(X)))
+    kept = model.exemplars_
+    for number in (0, 1):
+        own = np.flatnonzero(y == number)
+        chosen = own[herd(features[own], 10)]
+        assert not np.array_equal(chosen, own[:10])
+        assert np.array_equal(kept.features[kept.labels == number], X[chosen])
 
 
 def test_a_quota_that_shrinks_keeps_what_herding_wanted_most(pictures):
@@ -414,8 +552,8 @@ def test_eeil_distils_every_old_head_and_in_the_second_stage_the_new_one_from_th
     after_main.grow(6, torch.Generator().manual_seed(1))
     with torch.no_grad():
         pixels = network.pixels(X)
-        first = float(model._loss(network, known)(pixels, y))
-        second = float(model._loss(network, known, after_main)(pixels, y))
+        first = float(model._loss(network, known, torch.arange(4))(pixels, y))
+        second = float(model._loss(network, known, torch.arange(4), after_main)(pixels, y))
         logits, old, own = (each(X).numpy() for each in (network, known.network, after_main))
     heads = [entropy(logits[:, head] / 2, softmax(old[:, head] / 2)) for head in (slice(0, 2), slice(2, 4))]
     newest = entropy(logits[:, 4:] / 2, softmax(own[:, 4:] / 2))
@@ -428,9 +566,9 @@ def test_eeils_teacher_of_the_new_head_is_the_network_as_the_first_stage_left_it
     model = fitted("eeil", pictures.tasks[:1])
     given, real = [], model._loss
 
-    def spy(network, before, after_main=None):
+    def spy(network, before, old, after_main=None):
         given.append((after_main, None if after_main is None else state(after_main)))
-        return real(network, before, after_main)
+        return real(network, before, old, after_main)
 
     monkeypatch.setattr(model, "_loss", spy)
     stages = spied(model, monkeypatch)
@@ -496,27 +634,54 @@ def test_bics_correction_is_the_best_for_the_logits_of_a_balanced_held_out_part(
     assert all(loss(*other) > best for other in around)
 
 
-def test_bic_corrects_the_newest_classes_only_and_the_teacher_is_corrected(pictures):
-    model = fitted("bic", pictures.tasks[:2])
-    known, (start, alpha, beta) = model._known, model.correction_
-    X, y = (torch.from_numpy(part) for part in pictures.tasks[2])
+@pytest.mark.parametrize("name", ["bic", "wa"])
+def test_bic_corrects_the_newest_classes_only_and_the_teacher_of_bic_and_wa_is_what_answers(name, pictures):
+    model = fitted(name, pictures.tasks[:2])
+    known, (X, y) = model._known, (torch.from_numpy(part) for part in pictures.tasks[2])
     with torch.no_grad():
-        old = known.network(X).numpy()
-    wanted = old.copy()
-    wanted[:, start:] = alpha * old[:, start:] + beta
-    assert np.allclose(corrected(torch.from_numpy(old), known), wanted, atol=1e-5)
+        wanted = known.network(X).numpy()
+    if name == "bic":
+        start, alpha, beta = model.correction_
+        assert start == 2
+        old = wanted.copy()
+        wanted[:, start:] = alpha * old[:, start:] + beta
+        assert np.allclose(corrected(torch.from_numpy(old), known), wanted, atol=1e-5)
     assert np.allclose(model.predict_proba(pictures.tasks[2][0]), softmax(wanted), atol=1e-5)
     network = copy.deepcopy(known.network)
     network.grow(6, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        value = float(model._loss(network, known)(network.pixels(X), y))
+        value = float(model._loss(network, known, torch.arange(4))(network.pixels(X), y))
         logits = network(X).numpy()
     share = 4 / 6
     distilled = entropy(logits[:, :4] / 2, softmax(wanted / 2))
     assert value == pytest.approx((1 - share) * entropy(logits, np.eye(6)[y]) + share * distilled, 1e-4)
 
 
+def test_bics_correction_is_learned_from_as_many_held_out_pictures_of_every_class(pictures):
+    model = fitted("bic", pictures.tasks[:2])
+    X, y = (torch.from_numpy(part) for part in (pictures.X[:120], pictures.y[:120]))
+    few = torch.cat([(y == number).nonzero()[:3, 0] for number in range(4)])
+    more = torch.cat([few, (y == 3).nonzero()[3:, 0]])
+    learned = [model._learn_correction(model._known.network, 2, (X[rows], y[rows])) for rows in (few, more)]
+    assert torch.equal(*learned)
+
+
+def test_a_task_without_new_classes_leaves_bic_nothing_to_correct(pictures):
+    """The network has learned the corrected answers of the one before: corrected again, newest classes would lose."""
+    model = fitted("bic", [*pictures.tasks[:2], pictures.tasks[0]])
+    assert model.correction_ is None
+    with torch.no_grad():
+        logits = model._known.network(torch.from_numpy(pictures.X)).numpy()
+    assert np.allclose(model.predict_proba(pictures.X), softmax(logits), atol=1e-5)
+
+
 # ---- WA -----------------------------------------------------------------------------------------
+
+
+def test_rows_that_clipping_left_nothing_of_stay_zero_when_aligned():
+    weight = torch.tensor([[1.0, 2.0], [0.0, 0.0]])
+    align(weight, 1)
+    assert weight.tolist() == [[1, 2], [0, 0]]
 
 
 @pytest.mark.parametrize("clip", [True, False])

@@ -10,7 +10,7 @@ from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, shared_loss
-from votestream.learners.knowledge import Knowledge, Pictures, both, select
+from votestream.learners.knowledge import Knowledge, Pictures, both, select, untaught
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
 
@@ -29,7 +29,8 @@ class BiC(OfflineLearner):
     momentum, weight_decay, augment, room, backbone, young, preset, seed, device : as in `FineTuning`.
 
     Of the corrections only the latest is used, as in the authors' code: the network learns the earlier ones by
-    distillation. Learning one is a convex problem of two numbers, solved by L-BFGS where theirs takes steps of SGD.
+    distillation, so a task without new classes leaves none. Learning one is a convex problem of two numbers, solved by
+    L-BFGS where theirs takes steps of SGD.
     A class with fewer than two exemplars has none held out, and then there is no correction.
 
     >>> import numpy as np, votestream as vs
@@ -73,13 +74,12 @@ class BiC(OfflineLearner):
         kept, aside = self._parted(before)
         held = self._hold_out(new[1].cpu(), before.n_classes or len(network.weight), random)
         learn, judge = ((new[0][rows], new[1][rows]) for rows in (~held, held))
-        self._pass(network, both(kept, learn), self._loss(network, before), random, self._rates())
+        loss = self._loss(network, before, untaught(before, new))
+        self._pass(network, both(kept, learn), loss, random, self._rates())
         more = {}
         if before.n_classes < len(network.weight):
             correction = self._learn_correction(network, before.n_classes, both(aside, judge))
             more = {} if correction is None else {"correction": correction}
-        elif "correction" in before.more:
-            more = {"correction": before.more["correction"]}
         quota = self.budget // len(network.weight)
         parts = [
             select(network, kept, learn, quota - shared_out(quota)),
@@ -103,12 +103,12 @@ class BiC(OfflineLearner):
             held[rows[torch.randperm(len(rows), generator=random)[:n]]] = True
         return held.to(self._device)
 
-    def _loss(self, network: Classifier, before: Knowledge) -> Loss:
+    def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         """Eq. 3 and 4; the teacher is the corrected old model."""
 
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            old = corrected(answers(before.network, pixels), before) if before.n_classes else None
-            return shared_loss(network(pixels), labels, old, TEMPERATURE)
+            teacher = corrected(answers(before.network, pixels), before) if len(old) else None
+            return shared_loss(network(pixels), labels, teacher, old, TEMPERATURE)
 
         return loss
 

@@ -23,23 +23,26 @@ def soft_cross_entropy(logits: Tensor, teacher: Tensor, temperature: float) -> T
     return -(p * (logits.float() / temperature).log_softmax(1)).sum(1).mean()
 
 
-def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, temperature: float) -> Tensor:
-    """(1 - λ) cross-entropy over all classes + λ distillation over the old ones, λ = n_old / n: of BiC and WA."""
+def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor, temperature: float) -> Tensor:
+    """(1 - λ) cross-entropy over all classes + λ distillation over the old ones, λ = n_old / n: of BiC and WA.
+
+    The teacher, the logits of the network before, is None where no class is old (`knowledge.untaught`).
+    """
+    value, share = F.cross_entropy(logits.float(), labels), len(old) / logits.shape[1]
     if teacher is None:
-        return F.cross_entropy(logits.float(), labels)
-    n_old = teacher.shape[1]
-    share = n_old / logits.shape[1]
-    distilled = soft_cross_entropy(logits[:, :n_old], teacher, temperature)
-    return (1 - share) * F.cross_entropy(logits.float(), labels) + share * distilled
+        return value
+    distilled = soft_cross_entropy(logits.index_select(1, old), teacher.index_select(1, old), temperature)
+    return (1 - share) * value + share * distilled
 
 
-def sigmoid_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None) -> Tensor:
+def sigmoid_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor) -> Tensor:
     """iCaRL's Algorithm 3: every class a yes or no; old classes' answers are the teacher's, new ones' the labels.
 
+    The teacher, the logits of the network before, is None where no class is old (`knowledge.untaught`).
     Summed over classes as the paper writes it, mean over pictures. The authors' code takes the mean over the 100
-    classes too, so its learning rate of 2.0 is 0.02 here.
+    classes too, so its learning rate of 2.0 is 0.02 here, and its weight decay of 1e-5 is 1e-3.
     """
     targets = torch.zeros_like(logits, dtype=torch.float32).scatter_(1, labels[:, None], 1.0)
     if teacher is not None:
-        targets[:, : teacher.shape[1]] = teacher.sigmoid()
+        targets.index_copy_(1, old, teacher.index_select(1, old).sigmoid().float())
     return F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="sum") / len(labels)

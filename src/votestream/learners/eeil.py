@@ -12,7 +12,7 @@ from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, soft_cross_entropy
-from votestream.learners.knowledge import Knowledge, Pictures, both, select
+from votestream.learners.knowledge import Knowledge, Pictures, both, select, untaught
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss, dropping
 
@@ -70,12 +70,13 @@ class EEIL(OfflineLearner):
     ) -> tuple[Pictures, dict[str, Tensor]]:
         tuning = max(1, round(self._passes() * TUNING))
         main = dropping(self.lr, max(1, self._passes() - tuning), self._drops, self._factor)
-        self._pass(network, both(before.exemplars, new), self._loss(network, before), random, main)
+        old = untaught(before, new)
+        self._pass(network, both(before.exemplars, new), self._loss(network, before, old), random, main)
         balanced = self._balanced(network, before, new)
         if before.n_classes and len(balanced[1]):
             rates = dropping(self.lr / 10, tuning, (1 / 3, 2 / 3), self._factor)
             after_main = copy.deepcopy(network)
-            self._pass(network, balanced, self._loss(network, before, after_main), random, rates)
+            self._pass(network, balanced, self._loss(network, before, old, after_main), random, rates)
         return self._select(network, before.exemplars, new), {}
 
     def _balanced(self, network: Classifier, before: Knowledge, new: Pictures) -> Pictures:
@@ -83,23 +84,25 @@ class EEIL(OfflineLearner):
         counts = torch.bincount(both(before.exemplars, new)[1], minlength=len(network.weight))
         return select(network, before.exemplars, new, quota=int(counts.min()))
 
-    def _loss(self, network: Classifier, before: Knowledge, after_main: Classifier | None = None) -> Loss:
+    def _loss(self, network: Classifier, before: Knowledge, old: Tensor, after_main: Classifier | None = None) -> Loss:
         """Eq. 1 to 3: cross-entropy over all, and a distillation for each head, which is a task's classes.
 
         Old heads have the network before the task as teacher; in the second stage (`after_main`) the new one has the
         network as the first stage left it.
         """
         ends = before.heads
-        heads = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        parts = [old[(old >= start) & (old < end)] for start, end in zip([0, *ends], ends, strict=False)]
+        heads = [part for part in parts if len(part)]
         newest = slice(before.n_classes, len(network.weight))
 
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
             logits = network(pixels)
             value = F.cross_entropy(logits.float(), labels)
             if heads:
-                old = answers(before.network, pixels)
+                teacher = answers(before.network, pixels)
                 for head in heads:
-                    value = value + soft_cross_entropy(logits[:, head], old[:, head], TEMPERATURE)
+                    both_answers = logits.index_select(1, head), teacher.index_select(1, head)
+                    value = value + soft_cross_entropy(*both_answers, TEMPERATURE)
             if after_main is not None and newest.start < newest.stop:
                 own = answers(after_main, pixels)[:, newest]
                 value = value + soft_cross_entropy(logits[:, newest], own, TEMPERATURE)

@@ -20,8 +20,8 @@ class ICaRL(LearningWithoutForgetting):
     Parameters
     ----------
     budget : K, exemplars of all classes together: floor(K / C) of each, never more. At least one a class.
-    lr : 0.02 for the loss summed over classes is the authors' 2.0 for its mean over 100.
-    epochs, momentum, weight_decay, augment, batch_size, room, backbone, young, preset, seed, device :
+    lr, weight_decay : for the loss summed over classes; the authors' 2.0 and 1e-5 are for its mean over 100.
+    epochs, momentum, augment, batch_size, room, backbone, young, preset, seed, device :
         as in `FineTuning`.
 
     Probabilities are the softmax of minus the squared distances to the means, which the paper does not define.
@@ -39,7 +39,7 @@ class ICaRL(LearningWithoutForgetting):
         lr: float = 0.02,
         epochs: int = 70,
         momentum: float = 0.9,
-        weight_decay: float = 1e-5,
+        weight_decay: float = 1e-3,
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,

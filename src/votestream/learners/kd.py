@@ -34,14 +34,13 @@ class KnowledgeDistillation(OfflineLearner):
     ((20, 2), 0)
     """
 
-    def _loss(self, network: Classifier, before: Knowledge) -> Loss:
-        teacher, n_old = before.network, before.n_classes
-
+    def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
             logits = network(pixels)
             value = F.cross_entropy(logits.float(), labels)
-            if n_old:
-                distilled = soft_cross_entropy(logits[:, :n_old], answers(teacher, pixels), TEMPERATURE)
+            if len(old):
+                teacher = answers(before.network, pixels).index_select(1, old)
+                distilled = soft_cross_entropy(logits.index_select(1, old), teacher, TEMPERATURE)
                 value = value + TEMPERATURE**2 * distilled
             return value
 

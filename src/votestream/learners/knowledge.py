@@ -66,6 +66,15 @@ def both(one: Pictures, other: Pictures) -> Pictures:
     return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
 
 
+def untaught(before: Knowledge, new: Pictures) -> Tensor:
+    """The known classes that there are no new pictures of: the answers of the network before are kept for those.
+
+    In tasks of new classes these are all classes before them. Where known ones come back, their labels count.
+    """
+    known = torch.arange(before.n_classes, device=new[1].device)
+    return known[~torch.isin(known, new[1])]
+
+
 def select(network: Classifier, kept: Pictures, new: Pictures, quota: int) -> Pictures:
     """At most `quota` exemplars a class, by herding; classes without new pictures drop those chosen last."""
     device, parts = kept[1].device, []

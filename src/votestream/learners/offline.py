@@ -15,7 +15,7 @@ from votestream.backbones.backbone import exact
 from votestream.learners.base import Learner
 from votestream.learners.classifier import Classifier
 from votestream.learners.exemplars import Exemplars
-from votestream.learners.knowledge import Knowledge, Pictures, both, no_pictures, select
+from votestream.learners.knowledge import Knowledge, Pictures, both, no_pictures, select, untaught
 from votestream.learners.network import QUERIES, NetworkLearner, seed_torch, training
 from votestream.learners.passes import Loss, dropping, train
 from votestream.memory.image_memory import to_device
@@ -100,11 +100,15 @@ class OfflineLearner(NetworkLearner):
         size = self.backbone_.input_size
         self._known = Knowledge(Classifier(self.backbone_, self._device).eval(), no_pictures(size, self._device))
         self._waiting = Waiting(3 * size**2)
+        self._waiting_for: str | int | None = None  # the task that was told with the rows that wait
         self._asked = None
 
     def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
         if min(self._waiting.blocks, default=self._tasks.settled) < self._tasks.settled:
             self._finish(self._tasks.settled)
+        if len(self._waiting) and self._waiting_for != self._tasks.told:  # it had no class of its own
+            self._finish()
+        self._waiting_for = self._tasks.told
         self._asked = None
         while len(X):
             free = self.room - len(self._waiting)
@@ -130,7 +134,7 @@ class OfflineLearner(NetworkLearner):
         known = self._known
         for rows, classes in tasks:
             seed = (self.seed << 20) + known.tasks
-            random = torch.Generator().manual_seed(seed)
+            random = torch.Generator().manual_seed(seed % 2**63)
             n_classes = max(known.n_classes, int(classes.max()) + 1)
             network = copy.deepcopy(known.network)
             network.grow(n_classes, random)
@@ -148,10 +152,12 @@ class OfflineLearner(NetworkLearner):
         self, network: Classifier, before: Knowledge, new: Pictures, random: torch.Generator
     ) -> tuple[Pictures, dict[str, Tensor]]:
         """Train the network, whose head has grown, and leave it in evaluation mode; exemplars to keep, and more."""
-        self._pass(network, both(before.exemplars, new), self._loss(network, before), random, self._rates())
+        loss = self._loss(network, before, untaught(before, new))
+        self._pass(network, both(before.exemplars, new), loss, random, self._rates())
         return self._select(network, before.exemplars, new), {}
 
-    def _loss(self, network: Classifier, before: Knowledge) -> Loss:
+    def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
+        """What to lessen; for the `old` classes a teacher's answers count, for the others the labels."""
         raise NotImplementedError
 
     def _passes(self) -> int:
@@ -211,3 +217,4 @@ class OfflineLearner(NetworkLearner):
         self._allocate()
         self._known = self._known.restored(part_of(arrays, "known"))
         self._waiting.restore(part_of(arrays, "waiting"))
+        self._waiting_for = self._tasks.told

@@ -35,9 +35,10 @@ def train(
     """As many passes as there are learning rates; the network is left in evaluation mode.
 
     `augment` is None, "shift" (random crops and mirror images) or "colour" (those, and brightness or contrast). Mini-
-    batches are of nearly equal size, so that no batch norm sees a picture alone. Gradients longer than `largest`, all
-    parameters together, are shortened to it. On a GPU the passes forward are in bfloat16, unless `half` is False, what
-    is random is drawn and sent once a pass, steps are replayed, and none waits for the device.
+    batches are of nearly equal size: where three may be in one, no batch norm sees a last picture alone. Gradients
+    longer than `largest`, all parameters together, are shortened to it. On a GPU the passes forward are in bfloat16,
+    unless `half` is False, what is random is drawn and sent once a pass, steps are replayed, and none waits for the
+    device.
     """
     device, n = images.device, len(labels)
     parts = math.ceil(n / batch_size)
@@ -89,9 +90,10 @@ def half_precision(device: torch.device) -> AbstractContextManager[object]:
 
 
 def dropping(lr: float, epochs: int, drops: tuple[float, ...], factor: float) -> list[float]:
-    """The learning rate of each pass: divided by `factor` after each of these shares of the passes.
+    """The learning rate of each pass: divided by `factor` after each of these shares of the passes; the first has lr.
 
     >>> dropping(1.0, 10, (0.7, 0.9), 5)
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.2, 0.2, 0.04]
     """
-    return [lr / factor ** sum(epoch >= round(share * epochs) for share in drops) for epoch in range(epochs)]
+    ends = [max(1, round(share * epochs)) for share in drops]
+    return [lr / factor ** sum(epoch >= end for end in ends) for epoch in range(epochs)]

@@ -46,6 +46,11 @@ class TaskLedger:
         """Classes below it are of tasks closed for good; tasks from it on may yet become one."""
         return self._blocks[0][0]
 
+    @property
+    def told(self) -> str | int | None:
+        """The task that new classes belong to, where it was told."""
+        return self._told
+
     def tell(self, name: str | int) -> None:
         """From here on, new classes belong to this task."""
         if name != self._told:

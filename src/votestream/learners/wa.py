@@ -9,7 +9,7 @@ from votestream.backbones import Backbone
 from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, shared_loss
-from votestream.learners.knowledge import Knowledge, Pictures, both
+from votestream.learners.knowledge import Knowledge, Pictures, both, untaught
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
 
@@ -66,17 +66,15 @@ class WeightAligning(OfflineLearner):
         def clip() -> None:
             network.weight.detach().clamp_(min=0)
 
-        pictures, loss = both(before.exemplars, new), self._loss(network, before)
+        pictures, loss = both(before.exemplars, new), self._loss(network, before, untaught(before, new))
         self._pass(network, pictures, loss, random, self._rates(), after_step=clip if self.clip else None)
         align(network.weight.detach(), before.n_classes)
         return self._select(network, before.exemplars, new), {}
 
-    def _loss(self, network: Classifier, before: Knowledge) -> Loss:
-        teacher = before.network
-
+    def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            old = answers(teacher, pixels) if before.n_classes else None
-            return shared_loss(network(pixels), labels, old, TEMPERATURE)
+            teacher = answers(before.network, pixels) if len(old) else None
+            return shared_loss(network(pixels), labels, teacher, old, TEMPERATURE)
 
         return loss
 
@@ -91,4 +89,4 @@ def align(weight: Tensor, n_old: int) -> None:
     """
     if 0 < n_old < len(weight):
         norms = weight.norm(dim=1)
-        weight[n_old:] *= norms[:n_old].mean() / norms[n_old:].mean()
+        weight[n_old:] *= norms[:n_old].mean() / norms[n_old:].mean().clamp(min=1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 import subprocess
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from votestream.bench import metrics, paper
-from votestream.bench.figures import curves, names
+from votestream.bench.figures import against_rates, curves, names
 from votestream.bench.finding import added_methods, find_learner, make_stream
 from votestream.bench.methods import random_features, room
 from votestream.bench.plot import looks
@@ -230,6 +231,20 @@ def test_the_formats_say_the_same_and_leave_empty_what_is_missing(tmp_path):
     assert cells["RanPAC", "2000", "Avg"]["mean"] == ""
 
 
+def test_rows_of_another_learner_or_of_another_streams_settings_are_not_averaged(tmp_path):
+    rate = {name: json.dumps({"budget": 2000, "lr": lr}) for name, lr in (("earlier", 0.03), ("now", 0.01))}
+    rows = rows_of(
+        tmp_path,
+        row("SLDA", 0, 60, 40, learner="slda", settings="{}"),
+        row("SLDA", 1, 10, 10, learner="mine:SLDA", settings="{}"),
+        row("MIR", 0, 9, 9, "2000", "split-cifar10", learner="mir", settings=rate["earlier"]),
+        row("MIR", 0, 80, 70, "2000", "split-cifar10", learner="mir", settings=rate["now"]),
+    )
+    text = markdown(SUITES["online"], rows)
+    assert "| SLDA |  | 60.0 |  |  | 40.0 |  |  | 1 |" in text
+    assert "| MIR | 2000 | 80.0 | 80.2 | -0.2 | 70.0 | 66.2 | +3.8 | 1 |" in text
+
+
 def test_rows_of_different_backbones_are_not_averaged(tmp_path):
     rows = rows_of(tmp_path, row("NCM", 0, 60, 40), row("NCM", 0, 70, 50, digest="other"))
     assert [block.stream for block in blocks(SUITES["online"], rows)] == ["split-cifar100, d", "split-cifar100, other"]
@@ -347,6 +362,47 @@ def test_a_method_looks_the_same_in_all_panels_and_like_no_other(tmp_path):
     assert len({tuple(look.values()) for look in looks([str(i) for i in range(20)]).values()}) == 20
 
 
+def test_a_method_that_is_asked_once_is_a_point_at_the_end(tmp_path):
+    whole = row("NCM", 0, 60, 50, **{"after each task": "90 60 50", "by task": "90; 60 60; 50 50 50"})
+    once = row("RanPAC", 0, "", 40, Q="1000", **{"by task": "40 40 40"})
+    (panel,) = curves(SUITES["online"], rows_of(tmp_path, whole, once))
+    assert [(series.label, series.x) for series in panel.series] == [("NCM", [1, 2, 3]), ("RanPAC", [3])]
+
+
+def test_rates_are_drawn_as_lines_over_the_rate_and_storage_not_at_all(tmp_path):
+    results = Results(tmp_path / "rates.csv")
+    for lr, last in ((0.1, 50), (0.01, 60)):
+        settings = json.dumps({"budget": 2000, "lr": lr})
+        results.append(row(f"MIR, lr {lr}", 9, last, last, Q="2000", learner="mir", settings=settings))
+    (panel,) = against_rates(SUITES["rates"], results.rows())
+    assert [(series.label, series.x, series.y) for series in panel.series] == [("MIR", [0.01, 0.1], [60, 50])]
+    told = CliRunner().invoke(app, ["bench", "plot", "rates", "--results", str(tmp_path), "--out", "p.png"])
+    assert told.exit_code == 0, told.output
+    Results(tmp_path / "storage.csv").append(row("ER", 0, "", 40, Q="1000"))
+    told = CliRunner().invoke(app, ["bench", "plot", "storage", "--results", str(tmp_path)])
+    assert told.exit_code == 1
+    assert "storage has no figure" in told.output
+    told = CliRunner().invoke(app, ["bench", "report", "--results", str(tmp_path), "--out", "page.html"])
+    assert told.exit_code == 0, told.output
+    assert 'data-suite="rates"' in Path("page.html").read_text()
+    assert 'data-suite="storage"' not in Path("page.html").read_text()
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(results):
+    path = results / "online.csv"
+    path.write_text(path.read_text().replace("\n", "\n<<<<<<< HEAD\n", 2))
+    for arguments in (["show", "online"], ["run", "online", "--stream", "sample"]):
+        told = CliRunner().invoke(app, ["bench", *arguments, "--results", str(results)])
+        assert told.exit_code == 2, told.output
+        assert "online.csv, line 2: this is no row of results." in " ".join(told.output.split())
+    told = CliRunner().invoke(app, ["bench", "list", "--results", str(results)])
+    assert told.exit_code == 0, told.output
+    told = CliRunner().invoke(app, ["bench", "report", "--results", str(results), "--out", "page.html"])
+    assert told.exit_code == 0, told.output
+    assert "Left out: " in told.output
+    assert re.findall('href="([^"]*)"', Path("page.html").read_text()) == ["#confusion", "#bytes"]
+
+
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(results):
     told = CliRunner().invoke(app, ["bench", "report", "--results", str(results), "--out", "page.html"])
     assert told.exit_code == 0, told.output
@@ -374,6 +430,9 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(re
         (["run", "smoke", "--learner", "knn", "--set", "k"], "--set takes NAME=VALUE, not 'k'"),
         (["run", "smoke", "--set", "k=3"], "--set is for a learner given by --learner"),
         (["run", "smoke", "--method", "sldaa"], "No method of smoke is called sldaa. Known: NCM, SLDA"),
+        (["run", "smoke", "--method", "NCM", "--method", "sldaa"], "No method of smoke is called sldaa."),
+        (["run", "smoke", "--device", "gpu"], "device must be 'auto', 'cpu' or 'cuda', got 'gpu'"),
+        (["report", "--out", "."], ". is a folder: give the file a name"),
         (["run", "online", "--stream", "mnist"], "No stream of online is called mnist. Known: split-cifar10"),
         (["run", "smoke", "--backbone", "resnet999"], "There is no backbone 'resnet999'"),
         (["run", "online", "--data-dir", "none"], "cifar100 is not in none: `votestream data get cifar100"),

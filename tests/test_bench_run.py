@@ -36,6 +36,15 @@ class Fails(LastSeen):
         raise RuntimeError("this one never answers")
 
 
+class SLDA(LastSeen):
+    pass  # it has the name of a method of the suite
+
+
+class Upright(LastSeen):
+    def predict(self, X):
+        return super().predict(X)[:, None]
+
+
 class Dies(LastSeen):
     def predict(self, X):
         os._exit(9)
@@ -81,7 +90,8 @@ def lines_in(folder):
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
-    extra = [part for name in ("Fails", "Dies", "LastSeen") for part in ("--learner", f"mine:{name}")]
+    own = ("Fails", "Dies", "LastSeen", "SLDA", "Upright")
+    extra = [part for name in own for part in ("--learner", f"mine:{name}")]
     return folder, ended(bench(folder, "--seeds", "1", "--jobs", "2", *extra), code=1)
 
 
@@ -115,10 +125,16 @@ def test_a_run_that_fails_and_one_whose_process_dies_are_recorded_and_the_others
     errors = {row["method"]: row["error"] for row in rows_in(folder) if row["error"]}
     assert errors["Fails"].endswith("RuntimeError: this one never answers")
     assert errors["Dies"] == "the process died (exit code 9)"
-    assert len(rows_in(folder)) == 10
-    assert "2 rows tell of failed runs; `--retry` runs them again." in output
+    assert errors["Upright"].endswith("predict returned an array of shape (100, 1) for 100 rows: it must be (100,)")
+    assert len(rows_in(folder)) == 12
+    assert "3 of them failed; `--retry` runs these again." in output
     shown = CliRunner().invoke(app, ["bench", "show", "smoke", "--results", str(folder / "results")]).output
     assert "Failed: Fails on sample, seed 0: RuntimeError: this one never answers" in " ".join(shown.split())
+
+
+def test_a_learner_with_the_name_of_a_method_is_told_from_it(smoke):
+    found = {row["method"]: row["learner"] for row in rows_in(smoke[0])}
+    assert (found["SLDA"], found["SLDA of mine:SLDA"]) == ("slda", "mine:SLDA")
 
 
 def test_a_failed_run_is_run_again_only_when_asked_to(smoke, monkeypatch):
@@ -128,11 +144,30 @@ def test_a_failed_run_is_run_again_only_when_asked_to(smoke, monkeypatch):
     monkeypatch.setenv("VOTESTREAM_CACHE", str(folder / "cache"))
     before = lines_in(folder)
     alone = ["bench", "run", "smoke", "--seeds", "1", "--learner", "mine:Fails", "--method", "Fails"]
-    assert "1 of 1 runs were there" in CliRunner().invoke(app, alone).output
+    told = CliRunner().invoke(app, alone)
+    assert "1 of 1 runs were there" in told.output
+    assert told.exit_code == 1  # what was asked for is not there
     assert lines_in(folder) == before
     assert CliRunner().invoke(app, [*alone, "--retry"]).exit_code == 1
     assert lines_in(folder) == before + 1
-    assert len(rows_in(folder)) == 10
+    assert len(rows_in(folder)) == 12
+
+
+def test_a_run_that_is_there_is_run_again_when_asked_to_and_the_new_row_counts(smoke, monkeypatch):
+    folder, _ = smoke
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("VOTESTREAM_CACHE", str(folder / "cache"))
+    path = folder / "results" / "smoke.csv"
+    before = lines_in(folder)
+    alone = ["bench", "run", "smoke", "--seeds", "1", "--method", "NCM"]
+    path.write_text(path.read_text().replace(f",{vs.__version__},", ",0.0.1,"))
+    assert "1 of 1 runs were there, 0 done" in CliRunner().invoke(app, alone).output
+    assert "Rows of versions" not in CliRunner().invoke(app, ["bench", "show", "smoke"]).output
+    assert CliRunner().invoke(app, [*alone, "--again"]).exit_code == 0
+    assert lines_in(folder) == before + 1
+    assert {row["method"]: row["version"] for row in rows_in(folder)}["NCM"] == vs.__version__
+    told = CliRunner().invoke(app, ["bench", "show", "smoke"]).output
+    assert f"Rows of versions 0.0.1, {vs.__version__} are together here" in told
 
 
 # ---- interruptions ------------------------------------------------------------------------------

@@ -341,7 +341,8 @@ def norm_rows(tmp_path):
     for run in SUITES["weight-norms"].runs("d", range(1)):
         if run.method.length != "full":
             rise = rng.uniform(0, 1) * np.arange(20) + rng.normal(size=20)
-            made = {"Q": run.method.Q, "paper row": run.method.paper, "Last": 40.0}
+            by_task = " ".join(["40.0"] * run.stream.options["tasks"])
+            made = {"Q": run.method.Q, "paper row": run.method.paper, "Last": 40.0, "by task": by_task}
             results.append({**run.columns, **made, "norms": " ".join(f"{10 + each:.3f}" for each in rise)})
     return tmp_path
 

@@ -45,9 +45,10 @@ def list_command(folder: Folder = RESULTS) -> None:
 
     table = Table("suite", "what", "streams", "methods", "rows")
     for suite in SUITES.values():
-        rows = _results(suite.name, folder, False).rows()
+        rows = _rows_if_readable(suite.name, folder)
         streams = "; ".join(stream.title for stream in suite.streams)
-        table.add_row(suite.name, suite.title, streams, str(len(suite.methods)), str(len(rows)))
+        there = "?" if rows is None else str(len(rows))
+        table.add_row(suite.name, suite.title, streams, str(len(suite.methods)), there)
     Console().print(table)
 
 
@@ -73,7 +74,9 @@ def run_command(
     preset: Annotated[
         Preset | None, typer.Option(help="Methods that go over each task many times make a fifth of their passes.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many samples of each class: to try it out.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many samples of each class arrive; tests are whole.")
+    ] = None,
     learner: Annotated[
         list[str] | None, typer.Option(help="A learner of yours too: module:Class, or an entry point's name.")
     ] = None,
@@ -82,14 +85,20 @@ def run_command(
     ] = None,
     backbone: Annotated[str | None, typer.Option(help="Another backbone than the suite's.")] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed ones again.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run those that are there too, after you changed a learner; new rows count.")
+    ] = False,
     validate: Validate = False,
     folder: Folder = RESULTS,
     data_dir: DataDir = None,
 ) -> None:
     """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
     from votestream.bench.runner import clock, run_all
+    from votestream.bench.runs import KEY
+    from votestream.validation import as_device
 
     try:
+        as_device(device)
         suite = _asked(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
         suite = _where_data_is(suite, data_dir)
         first = suite.first_seed if first_seed is None else first_seed
@@ -98,24 +107,29 @@ def run_command(
         runs = list(suite.runs(_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
         results = _results(name, folder, validate)
         results.rows()  # a file that cannot be gone on with is told before anything is run
-    except (ValueError, ImportError) as error:  # also a backbone whose package is missing
+        folder.mkdir(parents=True, exist_ok=True)
+    except (ValueError, ImportError, OSError) as error:  # also a backbone whose package is missing
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     command = shlex.join(["votestream", *sys.argv[1:]])
     where = None if data_dir is None else str(data_dir)
     try:
-        progress = run_all(runs, results, jobs=jobs, device=device, data_dir=where, retry=retry, command=command)
+        how: dict[str, Any] = {"jobs": jobs, "device": device, "data_dir": where, "retry": retry, "again": again}
+        progress = run_all(runs, results, command=command, **how)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted. What has ended is in {results.path}; the same command goes on.", err=True)
         raise typer.Exit(130) from None
+    except OSError as error:  # a row that could not be written
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
     there = f"{progress.done_before} of {progress.total} runs were there, " if progress.done_before else ""
     typer.echo(f"{there}{progress.done} done in {clock(progress.seconds)}: {results.path}")
     if progress.elsewhere:
         typer.echo(f"{progress.elsewhere} more are done or under way in another process.")
-    failed = [row for row in results.rows() if row["error"]]
+    asked = {run.key for run in runs}
+    failed = [row for row in results.rows() if row["error"] and tuple(row[name] for name in KEY) in asked]
     if failed:
-        typer.echo(f"{len(failed)} rows tell of failed runs; `--retry` runs them again.", err=True)
-    if progress.failed:
+        typer.echo(f"{len(failed)} of them failed; `--retry` runs these again.", err=True)
         raise typer.Exit(1)
 
 
@@ -136,6 +150,9 @@ def show_command(name: Name, validate: Validate = False, folder: Folder = RESULT
             table.add_row(*line)
         console.print(table)
     typer.echo(note(suite))
+    versions = sorted({row["version"] for row in rows if row["version"]})
+    if len(versions) > 1:
+        typer.echo(f"Rows of versions {', '.join(versions)} are together here; `run --again` makes new ones.")
     for row in rows:
         if row["error"]:
             typer.echo(
@@ -178,7 +195,7 @@ def plot_command(
 
     try:
         plot_suite(suite, rows, out)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
     typer.echo(f"Picture: {out}")
@@ -200,8 +217,8 @@ def report_command(
     if names:
         found = [_suite_and_rows(name, folder, False) for name in names]
     else:
-        found = [(suite, _results(suite.name, folder, False).rows()) for suite in SUITES.values()]
-        found = [(suite, rows) for suite, rows in found if rows]
+        read = [(suite, _rows_if_readable(suite.name, folder)) for suite in SUITES.values()]
+        found = [(suite, rows) for suite, rows in read if rows]
     if not found:
         typer.echo(f"There are no results in {folder}: `votestream bench run smoke` makes some.", err=True)
         raise typer.Exit(1)
@@ -227,6 +244,8 @@ def _asked(
     if settings and not learners:
         raise ValueError("--set is for a learner given by --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
+    taken = {method.label for method in suite.methods}
+    extra = [replace(m, label=f"{m.label} of {m.learner}") if m.label in taken else m for m in extra]
     suite = suite.of_length("full" if preset is None else preset.value)
     suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
     own = [spec for spec in streams or [] if is_own_stream(spec)]
@@ -280,13 +299,22 @@ def _results(name: str, folder: Path, validate: bool) -> Results:
     return Results(folder / f"{name}{'_validation' if validate else ''}.csv")
 
 
+def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
+    """The rows of a suite; None, and a word why, where the file is not one of results."""
+    try:
+        return _results(name, folder, False).rows()
+    except (ValueError, OSError) as error:
+        typer.echo(f"Left out: {error}", err=True)
+        return None
+
+
 def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, list[dict[str, str]]]:
     from votestream.bench.suites import find_suite
 
     try:
         suite, results = find_suite(name), _results(name, folder, validate)
         rows = results.rows()
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     if not rows:
@@ -298,6 +326,8 @@ def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, lis
 def _check_folder(out: Path) -> None:
     if not out.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
+    if out.is_dir():
+        raise typer.BadParameter(f"{out} is a folder: give the file a name", param_hint="--out")
 
 
 def _write(text: str, out: Path | None) -> None:
@@ -305,4 +335,8 @@ def _write(text: str, out: Path | None) -> None:
         typer.echo(text, nl=False)
         return
     _check_folder(out)
-    out.write_text(text, encoding="utf-8")
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error

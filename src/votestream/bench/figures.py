@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from votestream.bench.metrics import interval, trend
+from votestream.bench.metrics import interval, n_tasks, trend
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows, by_stream
 
@@ -44,21 +44,22 @@ class Matrix:
 def curves(suite: Suite, rows: Rows) -> list[Panel]:
     """Accuracy on all classes so far after each task, a panel for each stream and budget.
 
-    Methods without a budget are in every panel.
+    Methods without a budget are in every panel; those asked after the last task only are a point there.
     """
     panels = []
     for title, own in by_stream(suite, rows).items():
-        whole = [row for row in own if row["after each task"]]
-        for Q in _budgets(whole) or [""]:
+        for Q in _budgets(own) or [""]:
             groups: dict[str, list[list[float]]] = defaultdict(list)
-            for row in whole:
+            for row in own:
                 if row["Q"] in ("", Q):
-                    groups[row["method"]].append([float(a) for a in row["after each task"].split()])
+                    groups[row["method"]].append([float(a) for a in (row["after each task"] or row["Last"]).split()])
+            end = max((len(history) for each in groups.values() for history in each), default=0)
+            end = max([end, *(n_tasks(row) for row in own)])
             series = []
             for label in _ordered(suite, groups):
                 steps = list(zip(*groups[label], strict=True))
                 half = [interval(step) for step in steps]
-                x = [float(task + 1) for task in range(len(steps))]
+                x = [float(end - len(steps) + 1 + place) for place in range(len(steps))]
                 series.append(Series(label, x, [statistics.fmean(step) for step in steps], half))
             if series:
                 panels.append(Panel(f"{title}, Q = {int(Q):,}" if Q else title, series))
@@ -83,6 +84,24 @@ def against_bytes(suite: Suite, rows: Rows) -> list[Panel]:
             points.sort(key=lambda point: point[0])
             series.append(Series(label, *(list(column) for column in zip(*points, strict=True))))
         panels.append(Panel(title, series))
+    return panels
+
+
+def against_rates(suite: Suite, rows: Rows) -> list[Panel]:
+    """Last by learning rate, a panel for each stream."""
+    panels = []
+    for title, own in by_stream(suite, rows).items():
+        groups: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for row in own:
+            rate = json.loads(row["settings"]).get("lr")
+            if rate is not None:
+                groups[row["method"].rpartition(", lr ")[0] or row["method"]][rate].append(float(row["Last"]))
+        series = []
+        for label, by_rate in groups.items():
+            points = [(rate, statistics.fmean(last), interval(last)) for rate, last in sorted(by_rate.items())]
+            series.append(Series(label, *(list(column) for column in zip(*points, strict=True))))
+        if series:
+            panels.append(Panel(title, series))
     return panels
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -70,13 +69,22 @@ def drift(norms: Sequence[float]) -> float:
     return slope * len(norms) / statistics.fmean(norms)
 
 
-def newest(norms: Sequence[float], n_tasks: int) -> float | None:
+def n_tasks(row: Mapping[str, str]) -> int:
+    """How many tasks the stream of a row had.
+
+    >>> n_tasks({"by task": "90; 80 70"}), n_tasks({"by task": "80 70 60"})  # asked after each task, after the last
+    (2, 3)
+    """
+    return len(row["by task"].split(";")[-1].split())
+
+
+def newest(norms: Sequence[float], tasks: int) -> float | None:
     """How large the rows of the newest task are on average, over the mean of those before; tasks have equally many.
 
     >>> newest([1.0, 1.0, 3.0, 3.0], 2)
     3.0
     """
-    own = len(norms) // n_tasks
+    own = len(norms) // max(tasks, 1)
     return statistics.fmean(norms[-own:]) / statistics.fmean(norms[:-own]) if 0 < own < len(norms) else None
 
 
@@ -99,7 +107,7 @@ def measured(row: Mapping[str, str], metric: str) -> float | None:
         norms = [float(norm) for norm in row["norms"].split()]
         if not norms:
             return None
-        return drift(norms) if metric == "drift" else newest(norms, json.loads(row["options"])["tasks"])
+        return drift(norms) if metric == "drift" else newest(norms, n_tasks(row))
     return float(row[metric]) if row[metric] else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from votestream.bench.figures import Matrix, Panel, against_bytes, curves, matrices, names, norms
+from votestream.bench.figures import Matrix, Panel, against_bytes, against_rates, curves, matrices, names, norms
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
 from votestream.cache_cli import size
@@ -16,12 +16,14 @@ MARKERS = "os^Dv<>Pp*hX"
 PANELS: dict[str, Callable[[Suite, Rows], Any]] = {
     "curves": curves,
     "bytes": against_bytes,
+    "rates": against_rates,
     "confusion": matrices,
     "norms": norms,
 }
 AXES = {
     "curves": ("tasks learned", "accuracy on all classes so far (%)"),
     "bytes": ("bytes kept", "accuracy after the last task (%)"),
+    "rates": ("learning rate", "accuracy after the last task (%)"),
     "norms": ("class, in order of learning", "norm of its weights over their mean"),
 }
 
@@ -31,9 +33,13 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    if not suite.plot:
+        raise ValueError(f"{suite.name} has no figure: see `votestream bench show {suite.name}`.")
     panels: Sequence[Panel | Matrix] = PANELS[suite.plot](suite, rows)
     if not panels:
-        raise ValueError(f"The rows of {suite.name} have nothing to draw: all runs failed.")
+        raise ValueError(
+            f"The rows of {suite.name} have nothing to draw: runs failed, or their learners lack what the figure shows."
+        )
     across = min(len(panels), 2 if suite.plot == "norms" else 4)
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(4.5 * across, 4.2 * down), layout="constrained")
@@ -85,6 +91,8 @@ def _draw_panel(axes: Any, panel: Panel, kind: str, order: dict[str, dict[str, A
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if kind == "rates":
+        axes.set_xscale("log")
     if kind == "bytes":
         from matplotlib.ticker import LogLocator, NullFormatter
 

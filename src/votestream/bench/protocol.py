@@ -109,14 +109,23 @@ def _examiner(model: Learner, stream: Stream) -> Callable[[Task], tuple[NDArray,
 
     def examine(task: Task) -> tuple[NDArray, NDArray]:
         rows = np.flatnonzero(stream.first_met[stream.test_labels] <= task.number)
-        return ask(rows), truth[rows]
+        return _checked(ask(rows), truth[rows])
 
     return examine
 
 
 def _predictions(model: Learner, task: Task) -> tuple[NDArray, NDArray]:
-    parts = [(model.predict(X), y) for X, y in task.test_batches(10_000)]
+    parts = [_checked(model.predict(X), y) for X, y in task.test_batches(10_000)]
     return np.concatenate([answers for answers, _ in parts]), np.concatenate([truth for _, truth in parts])
+
+
+def _checked(answers: Any, truth: NDArray) -> tuple[NDArray, NDArray]:
+    made = np.asarray(answers)
+    if made.shape != truth.shape:
+        raise ValueError(
+            f"predict returned an array of shape {made.shape} for {len(truth)} rows: it must be ({len(truth)},)"
+        )
+    return made, truth
 
 
 def _since(start: float) -> float:

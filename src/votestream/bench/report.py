@@ -20,7 +20,7 @@ def page(found: list[tuple[Suite, Rows]]) -> str:
     template = (resources.files("votestream.bench") / "report.html").read_text(encoding="utf-8")
     links = " ".join(f'<a href="#{suite.name}">{suite.name}</a>' for suite, _ in found)
     sections = "\n".join(_section(suite, rows) for suite, rows in found)
-    data = {suite.name: _plots(suite, rows) for suite, rows in found}
+    data = {suite.name: _plots(suite, rows) for suite, rows in found if suite.plot}
     about = f"VoteStream {__version__}, {sum(len(rows) for _, rows in found):,} runs"
     for mark, text in (("LINKS", links), ("SECTIONS", sections), ("ABOUT", about), ("DATA", _safe(data))):
         template = template.replace(f"{{{{{mark}}}}}", text)
@@ -31,7 +31,7 @@ def _section(suite: Suite, rows: Rows) -> str:
     failed = [row for row in rows if row["error"]]
     parts = [
         f'<section id="{suite.name}"><h2>{html.escape(suite.title)}</h2>',
-        f'<div class="plot" data-suite="{suite.name}"></div>',
+        f'<div class="plot" data-suite="{suite.name}"></div>' if suite.plot else "",
         *(_table(block) for block in blocks(suite, rows)),
         f'<p class="note">{html.escape(note(suite))}</p>',
     ]

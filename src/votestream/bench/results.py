@@ -45,7 +45,7 @@ class Results:
         self._claims = self.path.parent / f".{self.path.stem}.running"
 
     def rows(self) -> list[dict[str, str]]:
-        """What is there, one row for each run: the last, where a failed one was tried again."""
+        """What is there, one row for each run: the last, where it was run again."""
         if not self.path.exists():
             return []
         text = self.path.read_bytes()
@@ -58,10 +58,19 @@ class Results:
         columns = reader.fieldnames or KEY
         if not set(KEY) <= set(columns) <= set(FIELDS):
             raise ResultsError(f"{self.path} has other columns than this version writes: move it away.")
-        return [{**dict.fromkeys(FIELDS, ""), **row} for row in reader]
+        rows = []
+        for row in reader:
+            if None in row or not row["seed"].isdigit():
+                raise ResultsError(
+                    f"{self.path}, line {reader.line_num}: this is no row of results. Mend it or take it out."
+                )
+            rows.append({**dict.fromkeys(FIELDS, ""), **row})
+        return rows
 
-    def done(self, retry: bool = False) -> set[tuple[str, ...]]:
-        """Keys of the runs that need not be run; with `retry` the failed ones are not among them."""
+    def done(self, retry: bool = False, again: bool = False) -> set[tuple[str, ...]]:
+        """Keys of the runs that need not be run: with `retry` the failed ones are not among them, with `again` none."""
+        if again:
+            return set()
         return {tuple(row[name] for name in KEY) for row in self.rows() if not (retry and row["error"])}
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -93,7 +102,7 @@ class Results:
             _write(file, renewed.getvalue())
         beside.replace(self.path)
 
-    def claim(self, run: Run, retry: bool = False) -> Callable[[], None] | None:
+    def claim(self, run: Run, retry: bool = False, again: bool = False) -> Callable[[], None] | None:
         """Take a run for this process; returns what gives it back, to be called when its row is written.
 
         None where it is done already, or another process is at it. A process that dies gives back what it had.
@@ -111,7 +120,7 @@ class Results:
             path.unlink(missing_ok=True)
             lock.release()
 
-        if run.key in self.done(retry):
+        if run.key in self.done(retry, again):
             give_back()
             return None
         return give_back

@@ -74,12 +74,13 @@ def run_all(
     device: str = "auto",
     data_dir: str | None = None,
     retry: bool = False,
+    again: bool = False,
     command: str = "",
     console: Console | None = None,
 ) -> Progress:
     """Carry out the runs that the file lacks, `jobs` at once (as many as there are cores unless given)."""
     console = console or Console()
-    done = results.done(retry)
+    done = results.done(retry, again)
     waiting = [run for run in runs if run.key not in done]
     for run in runs:
         if run.key in done:
@@ -93,7 +94,7 @@ def run_all(
             while waiting or workers.running:
                 while waiting and workers.free:
                     run = waiting.pop(0)
-                    give_back = results.claim(run, retry)
+                    give_back = results.claim(run, retry, again)
                     if give_back is None:
                         progress.elsewhere += 1
                         continue

@@ -32,6 +32,12 @@ class Method:
     length: str = ""
     part: str = ""
 
+    @property
+    def told(self) -> str:
+        """Its settings as the results tell them."""
+        passes = {} if self.first_passes == 1 else {"first_passes": self.first_passes}
+        return as_json({**self.settings, **passes})
+
 
 @dataclass(frozen=True)
 class StreamSpec:
@@ -66,11 +72,10 @@ class Run:
     @property
     def columns(self) -> dict[str, str]:
         """How the results tell this run from the others."""
-        passes = {} if self.method.first_passes == 1 else {"first_passes": self.method.first_passes}
         return {
             "method": self.method.label,
             "learner": self.method.learner,
-            "settings": as_json({**self.method.settings, **passes}),
+            "settings": self.method.told,
             "stream": self.stream.name,
             "options": as_json(self.stream.options),
             "backbone": self.backbone,
@@ -92,7 +97,8 @@ class Suite:
     """Methods and streams that belong together, and how their table looks.
 
     `metrics` are the columns of the table, as `metrics.measured` knows them; `plot` is "curves" (accuracy after each
-    task), "bytes" (Last against bytes), "confusion" or "norms" (of the head's rows). `budgets` are what a learner
+    task), "bytes" (Last against bytes), "rates" (Last against the learning rate), "confusion", "norms" (of the head's
+    rows), or nothing. `budgets` are what a learner
     added by `--learner` runs with. A suite that `chooses` settings never sees a test part: it is tested on a fifth of
     the training part, on seeds from `first_seed` on, which tables do not have. `remark` stands below its tables.
     """
@@ -115,10 +121,10 @@ class Suite:
         kept = self.plot == "confusion", self.plot == "norms"
         for seed in seeds:
             for stream in self.streams:
-                for method in self._methods_on(stream):
+                for method in self.methods_on(stream):
                     yield Run(method, stream, seed, self.backbone, digest, *kept)
 
-    def _methods_on(self, stream: StreamSpec) -> list[Method]:
+    def methods_on(self, stream: StreamSpec) -> list[Method]:
         """Those of the stream's part, and of none; on a stream of no part all, once: as their first part has them."""
         fitting = [m for m in self.methods if m.part == stream.part or not (m.part and stream.part)]
         first: dict[tuple[str, int | None], Method] = {}
@@ -134,11 +140,11 @@ class Suite:
 
     def only_methods(self, patterns: list[str]) -> Suite:
         """The part whose methods (label or learner) fit one of the patterns; all where there are none."""
-        chosen = tuple(m for m in self.methods if _fits(patterns, m.label, m.learner))
-        if not chosen:
+        unknown = [p for p in patterns if not any(_fits([p], m.label, m.learner) for m in self.methods)]
+        if unknown:
             labels = dict.fromkeys(m.label for m in self.methods)
-            raise ValueError(f"No method of {self.name} is called {', '.join(patterns)}. Known: {', '.join(labels)}.")
-        return replace(self, methods=chosen)
+            raise ValueError(f"No method of {self.name} is called {', '.join(unknown)}. Known: {', '.join(labels)}.")
+        return replace(self, methods=tuple(m for m in self.methods if _fits(patterns, m.label, m.learner)))
 
     def only_budgets(self, budgets: list[int]) -> Suite:
         """The part whose methods have one of these budgets, or none; all where there are none."""
@@ -150,11 +156,11 @@ class Suite:
 
     def only_streams(self, patterns: list[str]) -> Suite:
         """The part whose streams fit one of the patterns; all where there are none."""
-        chosen = tuple(s for s in self.streams if _fits(patterns, s.name, s.title))
-        if not chosen:
+        unknown = [p for p in patterns if not any(_fits([p], s.name, s.title) for s in self.streams)]
+        if unknown:
             known = "; ".join(s.title for s in self.streams)
-            raise ValueError(f"No stream of {self.name} is called {', '.join(patterns)}. Known: {known}.")
-        return replace(self, streams=chosen)
+            raise ValueError(f"No stream of {self.name} is called {', '.join(unknown)}. Known: {known}.")
+        return replace(self, streams=tuple(s for s in self.streams if _fits(patterns, s.name, s.title)))
 
 
 def _fits(patterns: list[str], *names: str) -> bool:

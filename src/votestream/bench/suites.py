@@ -90,9 +90,10 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             ),
             (StreamSpec("split-cifar100", {"tasks": 20, "limit": 100}),),
             metrics=("bytes",),
-            plot="bytes",
+            plot="",
             budgets=BUDGETS,
             seeds=1,
+            remark="Learned from 100 samples of each class, which fill every budget.",
         ),
         Suite(
             "confusion",
@@ -154,6 +155,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
                 replace(stream, options={**stream.options, "test_share": HELD_OUT}, part=part)
                 for stream, part in ((CIFAR10, "online"), (CIFAR100, "online"), (IN_STEPS[2], "offline"))
             ),
+            plot="rates",
             budgets=(2000,),
             seeds=1,
             first_seed=9,

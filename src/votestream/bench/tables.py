@@ -13,7 +13,7 @@ from typing import Any
 
 from votestream.bench.metrics import interval, measured
 from votestream.bench.paper import SOURCES, figure
-from votestream.bench.runs import Suite, as_json
+from votestream.bench.runs import StreamSpec, Suite, as_json
 
 Rows = list[dict[str, str]]
 CSV_FIELDS = ("suite", "stream", "method", "Q", "metric", "mean", "interval", "seeds", "paper", "difference")
@@ -90,14 +90,17 @@ def blocks(suite: Suite, rows: Rows) -> list[Block]:
 
 
 def _best(rows: Rows) -> set[tuple[str, int | None]]:
-    """Method and Q with the best Last, of each kind that was run with several learning rates."""
-    kinds: dict[str, dict[tuple[str, int | None], list[float]]] = defaultdict(lambda: defaultdict(list))
+    """Method and Q with the best Last, of each kind that was run with several learning rates; of equals the fastest."""
+    kinds: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        settings = {name: value for name, value in json.loads(row["settings"]).items() if name != "lr"}
+        settings = json.loads(row["settings"])
+        rate = float(settings.pop("lr", 0))
         method = row["method"], int(row["Q"]) if row["Q"] else None
-        kinds[as_json([row["learner"], settings])][method].append(float(row["Last"]))
+        kinds[as_json([row["learner"], settings])][method].append((float(row["Last"]), rate))
     several = [by_rate for by_rate in kinds.values() if len(by_rate) > 1]
-    return {max(by_rate, key=lambda method: statistics.fmean(by_rate[method])) for by_rate in several}
+    return {
+        max(by_rate, key=lambda m: tuple(map(statistics.fmean, zip(*by_rate[m], strict=True)))) for by_rate in several
+    }
 
 
 def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
@@ -113,21 +116,23 @@ def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
         named = len(backbones) > 1, len({kind[:2] for kind in kinds}) > len(backbones), len(options) > 1
         for kind in kinds:
             title = ", ".join([stream, *(part for part, differs in zip(kind, named, strict=True) if differs)])
-            found[title] = _of_one_setting(
-                suite, [row for row in own if (row["backbone"], row["digest"], row["options"]) == kind]
-            )
+            rows_of_kind = [row for row in own if (row["backbone"], row["digest"], row["options"]) == kind]
+            found[title] = _of_one_setting(suite, stream, rows_of_kind)
     return found
 
 
-def _of_one_setting(suite: Suite, rows: Rows) -> Rows:
-    """Without the rows of a method that was run with other settings too: the suite's count, or else the latest."""
-    now = {(m.label, "" if m.Q is None else str(m.Q), as_json(m.settings)) for m in suite.methods}
-    chosen: dict[tuple[str, str], str] = {}
+def _of_one_setting(suite: Suite, title: str, rows: Rows) -> Rows:
+    """Without the rows of a name that was run with another learner or settings too: the suite's count, or else the
+    latest.
+    """
+    stream = next((stream for stream in suite.streams if stream.title == title), StreamSpec(title))
+    now = {(m.label, "" if m.Q is None else str(m.Q), (m.learner, m.told)) for m in suite.methods_on(stream)}
+    chosen: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
         key = row["method"], row["Q"]
         if (*key, chosen.get(key)) not in now:
-            chosen[key] = row["settings"]
-    return [row for row in rows if row["settings"] == chosen[row["method"], row["Q"]]]
+            chosen[key] = row["learner"], row["settings"]
+    return [row for row in rows if (row["learner"], row["settings"]) == chosen[row["method"], row["Q"]]]
 
 
 def stream_title(suite: Suite, row: dict[str, str]) -> str:

@@ -34,6 +34,9 @@ class OfflineLearner(NetworkLearner):
     no trace. So what is kept is bounded by the budget and the largest task, at most `room` pictures; a longer task
     is learned in parts of so many.
 
+    A teacher is asked about the known classes that a task has no pictures of. Where known classes come back, as in
+    the parts of a long task or in a stream that blurs its tasks, their labels count.
+
     A method is a subclass with a `_loss`, or with a `_learn_task` where there is more to a task than passes.
     """
 

@@ -365,7 +365,9 @@ def test_a_method_looks_the_same_in_all_panels_and_like_no_other(tmp_path):
 def test_a_method_that_is_asked_once_is_a_point_at_the_end(tmp_path):
     whole = row("NCM", 0, 60, 50, **{"after each task": "90 60 50", "by task": "90; 60 60; 50 50 50"})
     once = row("RanPAC", 0, "", 40, Q="1000", **{"by task": "40 40 40"})
-    (panel,) = curves(SUITES["online"], rows_of(tmp_path, whole, once))
+    earlier = {**whole, "seed": "1", "after each task": "", "by task": "70 70 70", "Last": "70"}
+    (panel,) = curves(SUITES["online"], rows_of(tmp_path, whole, earlier, once))
+    assert panel.series[0].y == [90, 60, 50]
     assert [(series.label, series.x) for series in panel.series] == [("NCM", [1, 2, 3]), ("RanPAC", [3])]
 
 

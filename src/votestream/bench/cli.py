@@ -94,7 +94,7 @@ def run_command(
 ) -> None:
     """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
     from votestream.bench.runner import clock, run_all
-    from votestream.bench.runs import KEY
+    from votestream.bench.runs import key_of
     from votestream.validation import as_device
 
     try:
@@ -127,7 +127,7 @@ def run_command(
     if progress.elsewhere:
         typer.echo(f"{progress.elsewhere} more are done or under way in another process.")
     asked = {run.key for run in runs}
-    failed = [row for row in results.rows() if row["error"] and tuple(row[name] for name in KEY) in asked]
+    failed = [row for row in results.rows() if row["error"] and key_of(row) in asked]
     if failed:
         typer.echo(f"{len(failed)} of them failed; `--retry` runs these again.", err=True)
         raise typer.Exit(1)

@@ -53,11 +53,11 @@ def curves(suite: Suite, rows: Rows) -> list[Panel]:
             for row in own:
                 if row["Q"] in ("", Q):
                     groups[row["method"]].append([float(a) for a in (row["after each task"] or row["Last"]).split()])
-            end = max((len(history) for each in groups.values() for history in each), default=0)
-            end = max([end, *(n_tasks(row) for row in own)])
+            end = max([*(len(history) for each in groups.values() for history in each), *map(n_tasks, own)])
             series = []
             for label in _ordered(suite, groups):
-                steps = list(zip(*groups[label], strict=True))
+                longest = max(map(len, groups[label]))  # of runs asked once and after each task, the latter
+                steps = list(zip(*(history for history in groups[label] if len(history) == longest), strict=True))
                 half = [interval(step) for step in steps]
                 x = [float(end - len(steps) + 1 + place) for place in range(len(steps))]
                 series.append(Series(label, x, [statistics.fmean(step) for step in steps], half))

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from votestream.bench.runs import KEY, Run
+from votestream.bench.runs import KEY, Run, key_of
 
 FIELDS = (
     *KEY,
@@ -50,7 +50,7 @@ class Results:
             return []
         text = self.path.read_bytes()
         whole = text[: text.rfind(b"\n") + 1].decode()
-        return list({tuple(row[name] for name in KEY): row for row in self._read(whole)}.values())
+        return list({key_of(row): row for row in self._read(whole)}.values())
 
     def _read(self, text: str) -> list[dict[str, str]]:
         """Every line, with nothing in the columns that an earlier version did not have."""
@@ -71,7 +71,7 @@ class Results:
         """Keys of the runs that need not be run: with `retry` the failed ones are not among them, with `again` none."""
         if again:
             return set()
-        return {tuple(row[name] for name in KEY) for row in self.rows() if not (retry and row["error"])}
+        return {key_of(row) for row in self.rows() if not (retry and row["error"])}
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row at once and for good."""

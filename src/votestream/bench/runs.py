@@ -85,7 +85,7 @@ class Run:
 
     @property
     def key(self) -> tuple[str, ...]:
-        return tuple(self.columns[name] for name in KEY)
+        return key_of(self.columns)
 
     def __str__(self) -> str:
         Q = "" if self.method.Q is None else f", Q {self.method.Q}"
@@ -98,9 +98,9 @@ class Suite:
 
     `metrics` are the columns of the table, as `metrics.measured` knows them; `plot` is "curves" (accuracy after each
     task), "bytes" (Last against bytes), "rates" (Last against the learning rate), "confusion", "norms" (of the head's
-    rows), or nothing. `budgets` are what a learner
-    added by `--learner` runs with. A suite that `chooses` settings never sees a test part: it is tested on a fifth of
-    the training part, on seeds from `first_seed` on, which tables do not have. `remark` stands below its tables.
+    rows), or nothing. `budgets` are what a learner added by `--learner` runs with. A suite that `chooses` settings
+    never sees a test part: it is tested on a fifth of the training part, on seeds from `first_seed` on, which tables do
+    not have. `remark` stands below its tables.
     """
 
     name: str
@@ -161,6 +161,11 @@ class Suite:
             known = "; ".join(s.title for s in self.streams)
             raise ValueError(f"No stream of {self.name} is called {', '.join(unknown)}. Known: {known}.")
         return replace(self, streams=tuple(s for s in self.streams if _fits(patterns, s.name, s.title)))
+
+
+def key_of(row: Mapping[str, str]) -> tuple[str, ...]:
+    """How a row of the results is told from the others: the key of its run."""
+    return tuple(row[name] for name in KEY)
 
 
 def _fits(patterns: list[str], *names: str) -> bool:

@@ -21,7 +21,7 @@ from votestream.bench import metrics, paper
 from votestream.bench.figures import against_rates, curves, names
 from votestream.bench.finding import added_methods, find_learner, make_stream
 from votestream.bench.methods import random_features, room
-from votestream.bench.plot import looks
+from votestream.bench.plot import _draw_panel, looks
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import FIELDS, Results, ResultsError
 from votestream.bench.runs import Method, Run, StreamSpec
@@ -360,6 +360,16 @@ def test_a_method_looks_the_same_in_all_panels_and_like_no_other(tmp_path):
     assert [len(panel.series) for panel in panels] == [1, 4]
     assert names(SUITES["online"], panels) == ["NCM", "MIR", "ER", "GaussianVoting"]  # the suite's order
     assert len({tuple(look.values()) for look in looks([str(i) for i in range(20)]).values()}) == 20
+
+
+def test_the_interval_of_two_seeds_does_not_stretch_the_axis(tmp_path):
+    figure = pytest.importorskip("matplotlib.figure")
+    made = [row("NCM", seed, 60, 50, **{"after each task": f"{95 - 60 * seed} 40"}) for seed in range(2)]
+    (panel,) = curves(SUITES["online"], rows_of(tmp_path, *made))
+    assert panel.series[0].half[0] > 100
+    axes = figure.Figure().subplots()
+    _draw_panel(axes, panel, "curves", looks(["NCM"]))
+    assert axes.get_ylim() == (0, 100)
 
 
 def test_a_method_that_is_asked_once_is_a_point_at_the_end(tmp_path):

@@ -21,7 +21,7 @@ from conftest import PictureStream, Stream
 from votestream.backbones import BackboneUnavailable
 from votestream.bench import paper
 from votestream.bench.finding import find_learner, make_stream
-from votestream.bench.methods import OFFLINE_RATES, ONLINE_RATES
+from votestream.bench.methods import DECAYS, OFFLINE_RATES, ONLINE_RATES
 from votestream.bench.metrics import drift, measured
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import FIELDS, Results
@@ -215,7 +215,7 @@ def test_steps_are_tables_of_their_own_in_the_suites_order():
 def test_a_method_of_many_passes_runs_in_one_length_and_the_others_in_both():
     suite = SUITES["offline"]
     full, short = suite.of_length("full").methods, suite.of_length("short").methods
-    assert len(full) == len(short) == 12
+    assert len(full) == len(short) == 14
     assert [m.label for m in short if m.length] == [f"{m.label}, short" for m in full if m.length]
     assert all(m.settings["preset"] == "short" for m in short if m.length)
     assert not any("preset" in m.settings for m in full if m.length)
@@ -285,11 +285,24 @@ def test_the_rates_in_use_are_those_that_were_best():
         settings, tasks = json.loads(row["settings"]), json.loads(row["options"])["tasks"]
         assert json.loads(row["options"])["test_share"] == 0.2
         learner = "finetune" if settings.get("replay") == 0 else row["learner"]
+        if settings.get("weight_decay") != DECAYS.get(learner):
+            continue
         key = "offline" if (row["stream"], tasks) == ("split-cifar100", 5) else row["stream"], learner
         best[key] = max(best.get(key, (0, 0)), (float(row["Last"]), settings["lr"]))
     for stream, rates in {**ONLINE_RATES, "offline": OFFLINE_RATES}.items():
         chosen = {learner: lr for (where, learner), (_, lr) in best.items() if where == stream}
         assert {learner: lr for learner, lr in rates.items() if learner != "joint_images"} == chosen
+
+
+def test_the_weight_decay_in_use_is_the_better_one_for_lwf_and_icarl_together():
+    rows = Results(Path(__file__).parent.parent / "results" / "rates.csv").rows()
+    best = Counter()
+    for row in (row for row in rows if row["learner"] in DECAYS):
+        key = row["learner"], json.loads(row["settings"]).get("weight_decay")
+        best[key] = max(best[key], float(row["Last"]))
+    chosen, authors = (sum(best[learner, decay] for learner in DECAYS) for decay in (1e-5, None))
+    assert set(DECAYS.values()) == {1e-5}
+    assert chosen > authors > 0
 
 
 def test_rows_of_other_settings_are_not_averaged_with_the_suites():
@@ -382,8 +395,8 @@ def test_norms_are_a_table_a_picture_and_part_of_the_page(norm_rows):
 @pytest.mark.parametrize(
     ("arguments", "steps", "methods"),
     [
-        (["offline", "--stream", "*steps of 5"], [5], 12),
-        (["offline", "--stream", "*of 10", "--stream", "*of 50"], [10, 50], 12),
+        (["offline", "--stream", "*steps of 5"], [5], 14),
+        (["offline", "--stream", "*of 10", "--stream", "*of 50"], [10, 50], 14),
         (["offline", "--stream", "split-cifar100", "--method", "WA"], [5, 10, 20, 50], 1),
         (["offline", "--preset", "short", "--method", "WA*", "--stream", "*5"], [5], 1),
         (["weight-norms", "--stream", "*of 20", "--method", "*online"], [20], 8),

@@ -129,6 +129,19 @@ def test_the_readme_shows_what_the_bench_measured(values):
             assert papers == ("" if None in printed else " / ".join(f"{value:.1f}" for value in printed)), name
 
 
+def test_last_by_budget_is_what_the_bench_measured(values):
+    (table,) = table_rows("docs/reproduction.md", "  | Last (the paper's)")
+    assert len(table) == 9
+    for name, *shown in table:
+        method = {"GDumb": "GDUMB"}.get(name, name)
+        row = "Ours" if method.startswith("Candidates") else method
+        cells = [(stream, Q) for stream in STREAMS for Q in (1000, 2000, 5000, 10_000)]
+        for (stream, Q), text in zip(cells, shown, strict=True):
+            printed = figure("online", stream, row, Q, "Last")
+            papers = "" if printed is None else f" ({printed:.1f})"
+            assert text == mean(values("Last", "online", stream, method, Q)) + papers, (name, Q)
+
+
 @pytest.fixture(scope="module")
 def in_many_passes():
     """Avg after the first task and Last of `offline`, as docs show them: ours, and the paper's."""
@@ -162,11 +175,12 @@ def test_ours_in_the_offline_comparison_is_what_the_bench_measured(in_many_passe
 def test_the_offline_rivals_are_what_the_bench_measured(in_many_passes):
     get, printed = in_many_passes
     (table,) = table_rows("docs/reproduction.md", "  | CIFAR-100, many passes")
-    assert len(table) == 10
+    assert len(table) == 12
     for name, *shown in table:
-        ours = name.split(",")[0] if "one pass" in name else None
-        row = "Ours" if ours == "CandidatesVoting" else name.upper() if name in OFFLINE else name
-        for step, measured_here, papers in zip((10, 5), shown[::2], shown[1::2], strict=True):
+        method = name.split(",")[0]
+        ours = method if "one pass" in name else None
+        row = "Ours" if ours == "CandidatesVoting" else method.upper() if method in OFFLINE else method
+        for step, measured_here, papers in zip((20, 10, 5), shown[::2], shown[1::2], strict=True):
             assert measured_here == get(ours or f"{name}, short", step), (name, step)
             assert papers == printed(row, step), (name, step)
 

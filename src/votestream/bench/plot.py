@@ -101,6 +101,9 @@ def _draw_panel(axes: Any, panel: Panel, kind: str, order: dict[str, dict[str, A
         axes.xaxis.set_major_formatter(lambda count, _: size(round(count)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(axis="x", labelsize=7)
+    if kind != "norms":  # the interval of two seeds may reach far out of what an accuracy can be
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, 0), min(high, 100))
     x, y = AXES[kind]
     axes.set_xlabel(x)
     axes.set_ylabel(y)

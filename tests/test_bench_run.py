@@ -129,7 +129,7 @@ def test_a_run_that_fails_and_one_whose_process_dies_are_recorded_and_the_others
     assert len(rows_in(folder)) == 12
     assert "3 of them failed; `--retry` runs these again." in output
     shown = CliRunner().invoke(app, ["bench", "show", "smoke", "--results", str(folder / "results")]).output
-    assert "Failed: Fails on sample, seed 0: RuntimeError: this one never answers" in " ".join(shown.split())
+    assert "Failed: Fails, Q 200 on sample, seed 0: RuntimeError: this one never answers" in " ".join(shown.split())
 
 
 def test_a_learner_with_the_name_of_a_method_is_told_from_it(smoke):

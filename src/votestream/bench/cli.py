@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -48,7 +49,8 @@ def list_command(folder: Folder = RESULTS) -> None:
         rows = _rows_if_readable(suite.name, folder)
         streams = "; ".join(stream.title for stream in suite.streams)
         there = "?" if rows is None else str(len(rows))
-        table.add_row(suite.name, suite.title, streams, str(len(suite.methods)), there)
+        methods = len({(method.label, method.Q) for method in suite.methods})
+        table.add_row(suite.name, suite.title, streams, str(methods), there)
     Console().print(table)
 
 
@@ -72,7 +74,8 @@ def run_command(
         list[int] | None, typer.Option(min=1, help="Of the methods that have a budget, only these; repeat it.")
     ] = None,
     preset: Annotated[
-        Preset | None, typer.Option(help="Methods that go over each task many times make a fifth of their passes.")
+        Preset | None,
+        typer.Option(help="Methods of the suite that go over each task many times make a fifth of their passes."),
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many samples of each class arrive; tests are whole.")
@@ -136,16 +139,17 @@ def run_command(
 @app.command("show")
 def show_command(name: Name, validate: Validate = False, folder: Folder = RESULTS) -> None:
     """Print a suite's tables in the terminal."""
-    from votestream.bench.tables import blocks, body, header, note
+    from votestream.bench.tables import blocks, body, failures, header, note
 
     suite, rows = _suite_and_rows(name, folder, validate)
     console = Console()
     for block in blocks(suite, rows):
         first, *others = header(block)
-        table = Table(title=f"{suite.title}: {block.stream}", title_justify="left")
-        table.add_column(first, overflow="fold")
+        console.print(f"{suite.title}: {block.stream}", style="italic", markup=False, highlight=False)
+        table = Table(box=SIMPLE_HEAD, padding=0)
+        table.add_column(first, overflow="fold", min_width=10)
         for column in others:
-            table.add_column(column, justify="right")
+            table.add_column(column.replace("difference", "differs"), justify="right")
         for line in body(block):
             table.add_row(*line)
         console.print(table)
@@ -153,11 +157,8 @@ def show_command(name: Name, validate: Validate = False, folder: Folder = RESULT
     versions = sorted({row["version"] for row in rows if row["version"]})
     if len(versions) > 1:
         typer.echo(f"Rows of versions {', '.join(versions)} are together here; `run --again` makes new ones.")
-    for row in rows:
-        if row["error"]:
-            typer.echo(
-                f"Failed: {row['method']} on {row['stream']}, seed {row['seed']}: {row['error'].split(' | ')[-1]}"
-            )
+    for failure in failures(suite, rows):
+        typer.echo(f"Failed: {failure}")
 
 
 @app.command("table")
@@ -187,6 +188,7 @@ def plot_command(
 
     suite, rows = _suite_and_rows(name, folder, validate)
     out = out or Path(f"{name}.png")
+    out = out if out.suffix else out.with_suffix(".png")
     _check_folder(out)
     if importlib.util.find_spec("matplotlib") is None:
         typer.echo("Drawing needs matplotlib: pip install 'votestream[plots]'.", err=True)
@@ -232,6 +234,7 @@ def _asked(
     limit: int | None, validate: bool,
 ) -> Suite:  # fmt: skip
     """The suite with what the command adds and takes away."""
+    from collections import Counter
     from dataclasses import replace
 
     from votestream.bench.finding import added_methods, is_own_stream, the_backbone
@@ -244,8 +247,9 @@ def _asked(
     if settings and not learners:
         raise ValueError("--set is for a learner given by --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
-    taken = {method.label for method in suite.methods}
-    extra = [replace(m, label=f"{m.label} of {m.learner}") if m.label in taken else m for m in extra]
+    named = {(m.label, m.learner) for m in extra} | {(m.label, "") for m in suite.methods}
+    shared = Counter(label for label, _ in named)
+    extra = [replace(m, label=f"{m.label} of {m.learner}") if shared[m.label] > 1 else m for m in extra]
     suite = suite.of_length("full" if preset is None else preset.value)
     suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
     own = [spec for spec in streams or [] if is_own_stream(spec)]
@@ -309,6 +313,8 @@ def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
 
 
 def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, list[dict[str, str]]]:
+    from dataclasses import replace
+
     from votestream.bench.suites import find_suite
 
     try:
@@ -318,9 +324,11 @@ def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, lis
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     if not rows:
-        typer.echo(f"There are no rows in {results.path}: `votestream bench run {name}` makes them.", err=True)
+        where = "" if folder == RESULTS else f" --results {shlex.quote(str(folder))}"
+        command = f"votestream bench run {name}{' --validate' if validate else ''}{where}"
+        typer.echo(f"There are no rows in {results.path}: `{command}` makes them.", err=True)
         raise typer.Exit(1)
-    return suite, rows
+    return replace(suite, held_out=validate), rows
 
 
 def _check_folder(out: Path) -> None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from votestream.bench.metrics import interval, n_tasks, trend
+from votestream.bench.metrics import interval, measured, n_tasks, norms_of, trend
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows, by_stream
 
@@ -127,8 +127,12 @@ def norms(suite: Suite, rows: Rows) -> list[Panel]:
     CN by the size of the steps; methods, in the smallest steps and with the fewest exemplars; CN + Exp by their number;
     distillation against exemplars. Of several seeds the first is shown.
     """
-    parts = {title: [row for row in own if row["norms"]] for title, own in by_stream(suite, rows).items()}
-    known = {title: own for title, own in parts.items() if own}
+    order = {(m.label, str(m.Q or "")): place for place, m in enumerate(suite.methods)}
+    known = {}
+    for title, own in by_stream(suite, rows).items():
+        drawn = [row for row in own if measured(row, "drift") is not None]
+        if drawn:
+            known[title] = sorted(drawn, key=lambda row: order.get((row["method"], row["Q"]), len(order)))
     if not known:
         return []
     smallest, small = next(iter(known.items()))
@@ -161,7 +165,7 @@ def _firsts(rows: Rows, *paper_rows: str) -> Rows:
 
 
 def _norms(row: dict[str, str], label: str) -> Series:
-    lengths = [float(norm) for norm in row["norms"].split()]
+    lengths = [norm for task in norms_of(row) for norm in task]
     mean = statistics.fmean(lengths)
     y = [length / mean for length in lengths]
     slope, start = trend(y)

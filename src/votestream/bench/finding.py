@@ -51,9 +51,12 @@ def added_methods(name: str, settings: Mapping[str, Any], budgets: tuple[int, ..
     unknown = set(settings) - set(parameters)
     if unknown:
         raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}. It has {', '.join(parameters)}.")
-    label = name.rpartition(":")[2] + "".join(f", {key}={value}" for key, value in settings.items() if key != "budget")
+    given = settings.get("budget")
+    Q = given if type(given) is int else None  # tables have a column for it
+    told = "".join(f", {key}={value}" for key, value in settings.items() if key != "budget" or Q is None)
+    label = name.rpartition(":")[2] + told
     if "budget" in settings or "budget" not in parameters or not budgets:
-        return [Method(label, name, settings, settings.get("budget"))]
+        return [Method(label, name, settings, Q)]
     return [Method(label, name, {**settings, "budget": Q}, Q) for Q in budgets]
 
 
@@ -85,6 +88,8 @@ def make_stream(spec: StreamSpec, seed: int, backbone: Backbone | None, data_dir
         made = stream_from(data.X, data.y, test=test, seed=seed, name=spec.name, **how)
     else:
         made = stream(spec.name, seed=seed, backbone=backbone, data_dir=data_dir, **options)
+    if not isinstance(made, Stream):
+        raise ValueError(f"{spec.name} returned {type(made).__name__}, no Stream: `votestream.stream_from` makes one.")
     return made if limit is None else _limited(made, limit)
 
 

@@ -57,16 +57,17 @@ def forgetting(matrix: Sequence[Sequence[float]]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def drift(norms: Sequence[float]) -> float:
+def drift(norms: Sequence[float]) -> float | None:
     """How far the norms of the head's rows rise over all classes, in order of learning: 0 favours none.
 
-    The slope of the least-squares line, times the number of classes, over the mean norm.
+    The slope of the least-squares line, times the number of classes, over the mean norm; None where that is zero.
 
     >>> round(drift([1.0, 1.1, 1.2]), 3)
     0.273
     """
     slope, _ = trend(norms)
-    return slope * len(norms) / statistics.fmean(norms)
+    mean = statistics.fmean(norms)
+    return slope * len(norms) / mean if mean else None
 
 
 def n_tasks(row: Mapping[str, str]) -> int:
@@ -78,14 +79,31 @@ def n_tasks(row: Mapping[str, str]) -> int:
     return len(row["by task"].split(";")[-1].split())
 
 
-def newest(norms: Sequence[float], tasks: int) -> float | None:
-    """How large the rows of the newest task are on average, over the mean of those before; tasks have equally many.
+def newest(norms: Sequence[float], own: int) -> float | None:
+    """How large the rows of the newest task, `own` in number, are on average, over the mean of those before.
 
-    >>> newest([1.0, 1.0, 3.0, 3.0], 2)
+    >>> newest([1.0, 1.0, 3.0], 1)
     3.0
     """
-    own = len(norms) // max(tasks, 1)
-    return statistics.fmean(norms[-own:]) / statistics.fmean(norms[:-own]) if 0 < own < len(norms) else None
+    before = statistics.fmean(norms[:-own]) if 0 < own < len(norms) else 0
+    return statistics.fmean(norms[-own:]) / before if before else None
+
+
+def norms_of(row: Mapping[str, str]) -> list[list[float]]:
+    """Norms of the head's rows, task by task; nothing where a run has none, or lost them to infinity.
+
+    >>> norms_of({"norms": "1 1; 3"}), norms_of({"norms": "nan 1"})
+    ([[1.0, 1.0], [3.0]], [])
+    >>> norms_of({"norms": "1 1 3 3", "by task": "80 70"})  # as earlier versions wrote them: tasks are of equal size
+    [[1.0, 1.0], [3.0, 3.0]]
+    """
+    tasks = [[float(norm) for norm in task.split()] for task in row["norms"].split(";")]
+    if not all(map(math.isfinite, [norm for task in tasks for norm in task])) or not tasks[0]:
+        return []
+    if len(tasks) == 1 and n_tasks(row) > 1:
+        size = max(1, len(tasks[0]) // n_tasks(row))
+        tasks = [tasks[0][start : start + size] for start in range(0, len(tasks[0]), size)]
+    return tasks
 
 
 def trend(values: Sequence[float]) -> tuple[float, float]:
@@ -104,10 +122,11 @@ def measured(row: Mapping[str, str], metric: str) -> float | None:
         later = [float(accuracy) for accuracy in row["after each task"].split()[1:]]
         return statistics.fmean(later) if later else None
     if metric in ("drift", "newest"):
-        norms = [float(norm) for norm in row["norms"].split()]
+        tasks = norms_of(row)
+        norms = [norm for task in tasks for norm in task]
         if not norms:
             return None
-        return drift(norms) if metric == "drift" else newest(norms, n_tasks(row))
+        return drift(norms) if metric == "drift" else newest(norms, len(tasks[-1]))
     return float(row[metric]) if row[metric] else None
 
 

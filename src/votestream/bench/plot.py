@@ -61,7 +61,9 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
     if suite.plot not in ("norms", "confusion"):
         drawn = {h.get_label(): h for each in axes for h in each.get_legend_handles_labels()[0]}
         handles = [drawn[label] for label in order]
-        figure.legend(handles, list(order), loc="outside lower center", ncols=min(4, across * 2), fontsize=8)
+        widest = 0.5 + 0.075 * max(map(len, order))  # inches
+        columns = max(1, min(5, int(4.5 * across / widest)))
+        figure.legend(handles, list(order), loc="outside lower center", ncols=columns, fontsize=8)
     figure.savefig(path, dpi=130)
 
 
@@ -71,7 +73,7 @@ def looks(labels: list[str]) -> dict[str, dict[str, Any]]:
         label: {
             "marker": MARKERS[number % len(MARKERS)],
             "color": f"C{number % 10}",
-            "linestyle": "-" if number < 10 else "--",
+            "linestyle": ("-", "--", ":")[number // 10 % 3],
         }
         for number, label in enumerate(labels)
     }

@@ -66,7 +66,7 @@ def carry_out(
         "seconds predicting": round(predicting, 3),
         "confusion": _confusion(stream, answers, truth) if run.confusion else "",
         **about(device),
-        "norms": _norms(model, stream) if run.norms and hasattr(model, "weights_") else "",
+        "norms": _norms(model, stream) if run.norms else "",
     }
 
 
@@ -149,10 +149,16 @@ def _confusion(stream: Stream, answers: NDArray, truth: NDArray) -> str:
 
 
 def _norms(model: Any, stream: Stream) -> str:
-    """Norms of the head's rows, in class order."""
+    """Norms of the head's rows, in class order; tasks separated by semicolons. Nothing where it has no such rows."""
+    if not (hasattr(model, "weights_") and hasattr(model, "classes_")):
+        return ""
     place = {label: i for i, label in enumerate(model.classes_.tolist())}
     norms = np.linalg.norm(model.weights_, axis=1)
-    return " ".join(f"{norms[place[label]]:.5g}" for label in stream.class_order if label in place)
+    tasks: dict[int, list[str]] = {}
+    for label, task in zip(stream.class_order, stream.first_met.tolist(), strict=False):
+        if label in place:
+            tasks.setdefault(task, []).append(f"{norms[place[label]]:.5g}")
+    return "; ".join(" ".join(tasks[task]) for task in sorted(tasks))
 
 
 def _numbers(values: list[float]) -> str:

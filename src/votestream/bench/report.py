@@ -12,7 +12,7 @@ from votestream._version import __version__
 from votestream.bench.figures import names
 from votestream.bench.plot import PANELS
 from votestream.bench.runs import Suite
-from votestream.bench.tables import Block, Rows, blocks, body, header, note
+from votestream.bench.tables import Block, Rows, blocks, body, failures, header, note
 
 
 def page(found: list[tuple[Suite, Rows]]) -> str:
@@ -28,7 +28,7 @@ def page(found: list[tuple[Suite, Rows]]) -> str:
 
 
 def _section(suite: Suite, rows: Rows) -> str:
-    failed = [row for row in rows if row["error"]]
+    failed = failures(suite, rows)
     parts = [
         f'<section id="{suite.name}"><h2>{html.escape(suite.title)}</h2>',
         f'<div class="plot" data-suite="{suite.name}"></div>' if suite.plot else "",
@@ -36,11 +36,7 @@ def _section(suite: Suite, rows: Rows) -> str:
         f'<p class="note">{html.escape(note(suite))}</p>',
     ]
     if failed:
-        named = "".join(
-            f"<li>{html.escape(row['method'])} on {html.escape(row['stream'])}, seed {html.escape(row['seed'])}: "
-            f"{html.escape(row['error'].split(' | ')[-1])}</li>"
-            for row in failed
-        )
+        named = "".join(f"<li>{html.escape(each)}</li>" for each in failed)
         parts.append(f"<p>Failed:</p><ul>{named}</ul>")
     commands = dict.fromkeys(row["command"] for row in rows)
     hardware = dict.fromkeys(row["hardware"] for row in rows if row["hardware"])
@@ -65,4 +61,4 @@ def _plots(suite: Suite, rows: Rows) -> dict[str, Any]:
 
 def _safe(data: Any) -> str:
     """JSON that cannot end the script it stands in."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,10 @@ FIELDS = (
     *("seconds learning", "seconds predicting", "confusion", "error", "version", "hardware", "finished", "command"),
     "norms",  # new columns go to the end: what an earlier version appends meanwhile stays readable
 )
+
+
+NUMBERS = ("Avg", "Last", "forgetting", "bytes", "seconds learning", "seconds predicting")
+LONGEST = 2**31 - 1  # characters of a cell; Python's own limit is passed by the confusion matrix of 256 classes
 
 
 class ResultsError(ValueError):
@@ -48,19 +53,26 @@ class Results:
         """What is there, one row for each run: the last, where it was run again."""
         if not self.path.exists():
             return []
-        text = self.path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1].decode()
-        return list({key_of(row): row for row in self._read(whole)}.values())
+        return list({key_of(row): row for row in self._read(self.path.read_bytes())}.values())
 
-    def _read(self, text: str) -> list[dict[str, str]]:
-        """Every line, with nothing in the columns that an earlier version did not have."""
+    def _read(self, text: bytes) -> list[dict[str, str]]:
+        """Every whole line, with nothing in the columns that an earlier version did not have."""
+        usual = csv.field_size_limit(LONGEST)
+        try:
+            return self._parsed(text[: text.rfind(b"\n") + 1].decode())
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ResultsError(f"{self.path} is no file of results: {error}. Mend it or move it away.") from error
+        finally:
+            csv.field_size_limit(usual)
+
+    def _parsed(self, text: str) -> list[dict[str, str]]:
         reader = csv.DictReader(io.StringIO(text), restval="")
         columns = reader.fieldnames or KEY
         if not set(KEY) <= set(columns) <= set(FIELDS):
             raise ResultsError(f"{self.path} has other columns than this version writes: move it away.")
         rows = []
         for row in reader:
-            if None in row or not row["seed"].isdigit():
+            if None in row or not _is_sound(row):
                 raise ResultsError(
                     f"{self.path}, line {reader.line_num}: this is no row of results. Mend it or take it out."
                 )
@@ -90,13 +102,12 @@ class Results:
     def _renew_columns(self) -> None:
         """Give a file of an earlier version the columns of this one: written beside it and put in its place."""
         text = self.path.read_bytes() if self.path.exists() else b""
-        whole = text[: text.rfind(b"\n") + 1].decode()
-        if not whole or whole.startswith(",".join(FIELDS) + "\n"):
+        if b"\n" not in text or text.startswith((",".join(FIELDS) + "\n").encode()):
             return
         renewed = io.StringIO()
         writer = csv.DictWriter(renewed, FIELDS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(self._read(whole))
+        writer.writerows(self._read(text))
         beside = self.path.with_name(f".{self.path.name}.new")
         with beside.open("wb") as file:
             _write(file, renewed.getvalue())
@@ -132,6 +143,18 @@ class Results:
 
     def _claim_of(self, run: Run) -> Path:
         return self._claims / f"{hashlib.sha256(repr(run.key).encode()).hexdigest()[:24]}.lock"
+
+
+def _is_sound(row: Mapping[str, str]) -> bool:
+    """Whether what readers take for numbers and settings is that."""
+    try:
+        numbers = [*(row.get(name, "") for name in NUMBERS), *row.get("after each task", "").split()]
+        [float(number) for number in numbers if number]
+        [int(number) for number in (row["seed"], row.get("Q", "")) if number]
+        [json.loads(row[name] or "{}").items() for name in ("settings", "options")]
+    except (ValueError, AttributeError):
+        return False
+    return row["seed"].isdigit()
 
 
 def _write(file: BinaryIO, text: str) -> None:

@@ -132,9 +132,9 @@ def _line(report: Report, progress: Progress) -> Text:
     if report.row is None:
         return Text(f"{place} {report.run}: failed: {report.error.splitlines()[-1]}", style="red")
     row = report.row
-    average = "" if row["Avg"] is None else f"Avg {row['Avg']:.1f}  "
+    average = "" if row["Avg"] is None else f"Avg {round(row['Avg'], 4):.1f}  "  # from what is written, as in tables
     seconds = row["seconds learning"] + row["seconds predicting"]
-    return Text(f"{place} {report.run}: {average}Last {row['Last']:.1f}  ({seconds:.1f} s)")
+    return Text(f"{place} {report.run}: {average}Last {round(row['Last'], 4):.1f}  ({seconds:.1f} s)")
 
 
 def _table(progress: Progress, waiting: list[Run], jobs: int) -> Group:

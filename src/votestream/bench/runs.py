@@ -115,6 +115,7 @@ class Suite:
     first_seed: int = 0
     chooses: bool = False
     remark: str = ""
+    held_out: bool = False  # its rows are of `--validate`: tested on a fifth of the training part
 
     def runs(self, digest: str, seeds: range) -> Iterator[Run]:
         """All of them, seed by seed, so that a series cut short has whole seeds."""

@@ -93,7 +93,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             plot="",
             budgets=BUDGETS,
             seeds=1,
-            remark="Learned from 100 samples of each class, which fill every budget.",
+            remark="100 samples of each class fill every budget.",
         ),
         Suite(
             "confusion",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,6 +17,10 @@ from votestream.bench.paper import SOURCES, figure
 from votestream.bench.runs import StreamSpec, Suite, as_json
 
 Rows = list[dict[str, str]]
+TEX = str.maketrans(
+    {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$"}
+    | {plain: f"\\{plain}" for plain in "&%_#${}"}
+)
 CSV_FIELDS = ("suite", "stream", "method", "Q", "metric", "mean", "interval", "seeds", "paper", "difference")
 
 
@@ -77,9 +82,10 @@ def blocks(suite: Suite, rows: Rows) -> list[Block]:
         for method, Q in [*labels, *(key for key in found if key not in paper_rows)]:
             own = found.get((method, Q), [])
             paper_row = paper_rows.get((method, Q)) or (own[0]["paper row"] if own else "") or ""
-            cells = {
-                metric: _cell(own, metric, figure(suite.name, stream, paper_row, Q, metric)) for metric in suite.metrics
-            }
+            cells = {}
+            for metric in suite.metrics:
+                printed = None if suite.held_out else figure(suite.name, stream, paper_row, Q, metric)
+                cells[metric] = _cell(own, metric, printed)
             told = any(cell.paper is not None for cell in cells.values())
             alone = told and usual and (paper_row, Q) not in compared
             if own or alone:
@@ -123,9 +129,10 @@ def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
 
 def _of_one_setting(suite: Suite, title: str, rows: Rows) -> Rows:
     """Without the rows of a name that was run with another learner or settings too: the suite's count, or else the
-    latest.
+    latest. Learners of one's own that share a name are told apart by their modules.
     """
     stream = next((stream for stream in suite.streams if stream.title == title), StreamSpec(title))
+    rows = _told_apart(rows)
     now = {(m.label, "" if m.Q is None else str(m.Q), (m.learner, m.told)) for m in suite.methods_on(stream)}
     chosen: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
@@ -133,6 +140,29 @@ def _of_one_setting(suite: Suite, title: str, rows: Rows) -> Rows:
         if (*key, chosen.get(key)) not in now:
             chosen[key] = row["learner"], row["settings"]
     return [row for row in rows if (row["learner"], row["settings"]) == chosen[row["method"], row["Q"]]]
+
+
+def _told_apart(rows: Rows) -> Rows:
+    learners: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        learners[row["method"]].add(row["learner"])
+    shared = {method for method, named in learners.items() if len(named) > 1}
+    return [
+        {**row, "method": f"{row['method']} of {row['learner']}"}
+        if row["method"] in shared and ":" in row["learner"]
+        else row
+        for row in rows
+    ]
+
+
+def failures(suite: Suite, rows: Rows) -> list[str]:
+    """A line for each run that failed: which, and why."""
+    told = []
+    for row in (row for row in rows if row["error"]):
+        Q = f", Q {row['Q']}" if row["Q"] else ""
+        reason = row["error"].split(" | ")[-1]
+        told.append(f"{row['method']}{Q} on {stream_title(suite, row)}, seed {row['seed']}: {reason}")
+    return told
 
 
 def stream_title(suite: Suite, row: dict[str, str]) -> str:
@@ -200,7 +230,9 @@ def note(suite: Suite) -> str:
     told = []
     if suite.metrics != ("bytes",):
         told.append("Accuracies in per cent, mean ± half the 95 % interval over seeds (Student's t).")
-    if suite.name in SOURCES:
+    if suite.held_out:
+        told.append("Tested on a fifth of the training part, to choose settings.")
+    elif suite.name in SOURCES:
         told.append(f"The paper's figures: {SOURCES[suite.name]}.")
     return " ".join([*told, *([suite.remark] if suite.remark else [])])
 
@@ -242,9 +274,9 @@ def latex(suite: Suite, rows: Rows) -> str:
 
 
 def _tex(text: str) -> str:
-    for plain, safe in (("\\", r"\textbackslash{}"), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#")):
-        text = text.replace(plain, safe)
-    return text.replace("±", r"$\pm$")
+    if re.match(r"-[\d.]", text):  # a minus sign, not a hyphen
+        return "$-$" + _tex(text[1:])
+    return text.translate(TEX)
 
 
 def comma_separated(suite: Suite, rows: Rows) -> str:

@@ -92,24 +92,28 @@ class Workers:
 
 def _work(pipe: Connection, device: str, data_dir: str | None, threads: int) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    import torch
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        import torch
 
-    from votestream.bench.protocol import carry_out
+        from votestream.bench.protocol import carry_out
 
-    torch.set_num_threads(threads)
-    while True:
-        try:
+        torch.set_num_threads(threads)
+        while True:
             run: Run = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
-            return
-        try:
-            row = carry_out(run, device, data_dir, lambda task, tasks, run=run: pipe.send(Report(run, task, tasks)))  # type: ignore[misc]
-            report = Report(run, row=row)
-        except KeyboardInterrupt:
-            return
-        except Exception:
-            report = Report(run, error=traceback.format_exc().strip())
-        pipe.send(report)
+            try:
+                row = carry_out(run, device, data_dir, lambda task, tasks, run=run: pipe.send(Report(run, task, tasks)))  # type: ignore[misc]
+                report = Report(run, row=row)
+            except Exception as error:
+                report = Report(run, error=_told(error))
+            pipe.send(report)
+
+
+def _told(error: Exception) -> str:
+    """The traceback; its last line has the whole reason, whatever lines that has."""
+    lines = traceback.format_exc().strip().splitlines()
+    reason = " ".join(traceback.format_exception_only(error)[-1].split())
+    lines = lines if lines[-1] == reason else [*lines, reason]
+    return "\n".join(lines).replace(" | ", " / ")  # which separates lines in the results
 
 
 def _die_with_parent() -> None:

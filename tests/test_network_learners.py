@@ -558,3 +558,11 @@ def test_a_gpu_learns_alike_resumes_exactly_and_is_never_waited_for(name, pictur
         steady.partial_fit(*batches[-1])
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_a_network_that_diverged_says_so(name, pictures):
+    X, y = pictures.X, pictures.y
+    model = make_on_network(name)(lr=1e38).partial_fit(X, y, task=0)
+    with pytest.warns(RuntimeWarning, match=r"has diverged and its answers mean nothing: lower lr, which is 1e\+38"):
+        model.predict(X[:3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -172,12 +173,19 @@ class NetworkLearner(Learner):
         return np.concatenate([super(NetworkLearner, self).predict_proba(some) for some in _parts(X)])
 
     def _decide(self, X: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return self._logits(X).argmax(1)
+        return self._finite_logits(X).argmax(1)
 
     def _probabilities(self, X: NDArray[np.uint8]) -> NDArray[np.float64]:
-        logits = self._logits(X).astype(np.float64)
+        logits = self._finite_logits(X).astype(np.float64)
         shares = np.exp(logits - logits.max(1, keepdims=True))
         return shares / shares.sum(1, keepdims=True)
+
+    def _finite_logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
+        logits = self._logits(X)
+        if not np.isfinite(logits).all():
+            told = f"the network of this {type(self).__name__} has diverged and its answers mean nothing: lower lr"
+            warnings.warn(f"{told}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)
+        return logits
 
     def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
         network, n = self._answering(), QUERIES.get(self._device.type, 64)

@@ -16,14 +16,15 @@ import votestream as vs
 from test_bench import blobs, row, rows_of
 from votestream.bench.figures import norms
 from votestream.bench.finding import added_methods, make_stream
-from votestream.bench.metrics import measured
+from votestream.bench.metrics import accuracy, measured, norms_of
 from votestream.bench.plot import looks
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results, ResultsError
+from votestream.bench.runner import Progress, _line
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks, failures, latex, markdown, note
-from votestream.bench.workers import _told
+from votestream.bench.workers import Report, _told
 from votestream.cli import app
 from votestream.learners import NearestClassMean
 
@@ -70,7 +71,14 @@ def test_a_matrix_of_many_classes_is_read_back(tmp_path):
 
 @pytest.mark.parametrize(
     ("sound", "damaged"),
-    [(",50,", ",abc,"), ("{}", "{tasks"), ("{}", "[1]"), (",2000,", ",2e3,"), ("90 80", "90 eighty")],
+    [
+        (",50,", ",abc,"),
+        ("{}", "{tasks"),
+        ("{}", "[1]"),
+        (",2000,", ",2e3,"),
+        ("90 80", "90 eighty"),
+        ("90 80", "90 nan"),
+    ],
 )
 def test_a_damaged_cell_is_told_with_its_line(tmp_path, sound, damaged):
     results = Results(tmp_path / "r.csv")
@@ -103,15 +111,15 @@ def carried_out(learner, stream="uneven"):
 
 def test_the_newest_task_is_what_the_stream_says_where_tasks_differ_in_size():
     made = carried_out("WithHead")
-    assert made["norms"] == "1 1 1 1; 2 2"
+    assert made["norms"] == "1 1 1 1; 2 2;"
     assert measured(made, "newest") == 2
     assert measured(made, "drift") == pytest.approx(6 * np.polyfit(range(6), [1, 1, 1, 1, 2, 2], 1)[0] / (8 / 6))
 
 
 def test_a_head_of_zeros_and_one_that_diverged_have_no_trend_and_are_not_drawn(tmp_path):
     zeros = carried_out("WithoutLength")
-    assert zeros["norms"] == "0 0 0 0; 0 0"
-    lost = {"norms": "nan nan; 1 1", "by task": "10 10"}
+    assert zeros["norms"] == "0 0 0 0; 0 0;"
+    lost = {"norms": "nan nan; 1 1;", "by task": "10 10"}
     assert [measured(each, m) for each in (zeros, lost) for m in ("drift", "newest")] == [None] * 4
 
     suite, fine = SUITES["weight-norms"], {"norms": "1 1; 2 2", "by task": "10 10", "options": '{"tasks": 20}'}
@@ -123,6 +131,19 @@ def test_a_head_of_zeros_and_one_that_diverged_have_no_trend_and_are_not_drawn(t
     assert told.exit_code == 0, told.output
     text = re.search(r'id="data">(.*?)</script>', Path("page.html").read_text()).group(1)
     json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
+
+
+@pytest.mark.parametrize(
+    ("row", "sizes"),
+    [
+        ({"norms": "1 1 1 1 1 1;", "by task": "50 50"}, [6]),  # one task brought all classes of two
+        ({"norms": " ".join(["1"] * 100), "by task": " ".join(["50"] * 7)}, [15, 15, 14, 14, 14, 14, 14]),
+        ({"norms": "1 1", "by task": "50"}, [2]),
+        ({"norms": "", "by task": "50"}, []),
+    ],
+)
+def test_norms_are_read_task_by_task_in_rows_new_and_old(row, sizes):
+    assert [len(task) for task in norms_of(row)] == sizes
 
 
 def test_norms_are_drawn_in_the_suites_order(tmp_path):
@@ -145,14 +166,18 @@ def test_learners_of_one_name_from_two_modules_are_both_run_and_both_shown(tmp_p
     monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
     both = ["--learner", "first_net:Net", "--learner", "second_net:Net", "--method", "Net*"]
     CliRunner().invoke(app, ["bench", "run", "smoke", "--seeds", "1", *both])
-    assert [run.method.label for run in held] == ["Net of first_net:Net", "Net of second_net:Net"]
+    assert [run.method.learner for run in held] == ["first_net:Net", "second_net:Net"]
 
-    alone = [row("Net", 0, 60, last, learner=f"{name}_net:Net") for name, last in (("first", 50), ("second", 40))]
-    (block,) = blocks(replace(SUITES["smoke"], methods=()), rows_of(tmp_path, *alone))
-    assert [(line.method, line.cells["Last"].mean) for line in block.lines] == [
+    made = [row("Net", 0, 60, last, learner=f"{name}_net:Net") for name, last in (("first", 50), ("second", 40))]
+    made.append(row("NCM", 0, 60, 30, learner="first_net:NCM"))  # the suite has one too
+    elsewhere = row("Net", 0, 60, 20, stream="split-cifar10", learner="first_net:Net")
+    first, second = blocks(replace(SUITES["smoke"], streams=()), rows_of(tmp_path, *made, elsewhere))
+    assert [(line.method, line.cells["Last"].mean) for line in first.lines] == [
         ("Net of first_net:Net", 50),
         ("Net of second_net:Net", 40),
+        ("NCM of first_net:NCM", 30),
     ]
+    assert [line.method for line in second.lines] == ["Net of first_net:Net"]  # the same name on every stream
 
 
 def test_a_budget_that_is_no_count_stands_in_the_name(tmp_path):
@@ -201,13 +226,14 @@ def test_a_failure_is_told_with_its_whole_reason_budget_and_stream(tmp_path):
     except RuntimeError as error:
         text = _told(error)
     reason = "RuntimeError: CUDA error: out of memory Compile with / this for more"
+    assert _told(ValueError("a  b")).splitlines() == ["ValueError: a b"]
     assert text.splitlines()[0].startswith("Traceback")
     assert text.splitlines()[-1] == reason
     rows = rows_of(tmp_path, row("A-GEM", 0, "", "", Q="1000", options='{"tasks": 20}', error=text))
     assert failures(SUITES["online"], rows) == [f"A-GEM, Q 1000 on split-cifar100, seed 0: {reason}"]
 
 
-def test_a_table_for_a_paper_compiles_whatever_the_names_are(tmp_path):
+def test_a_table_for_a_paper_escapes_what_latex_would_take_for_a_command(tmp_path):
     odd = r"a_b^2~$x{y} 5% #1 & \n"
     tex = latex(SUITES["online"], rows_of(tmp_path, row(odd, 0, 60, 20), row("CandidatesVoting", 0, 50, 30, Q="2000")))
     escaped = r"a\_b\textasciicircum{}2\textasciitilde{}\$x\{y\} 5\% \#1 \& \textbackslash{}n"
@@ -222,3 +248,41 @@ def test_a_picture_gets_an_ending_if_it_has_none(tmp_path, monkeypatch):
     told = CliRunner().invoke(app, ["bench", "plot", "online", "--results", str(tmp_path), "--out", "curves"])
     assert "Picture: curves.png" in told.output
     assert Path("curves.png").exists()
+    (tmp_path / "there").mkdir()
+    for folder in (".", "there"):
+        told = CliRunner().invoke(app, ["bench", "plot", "online", "--results", str(tmp_path), "--out", folder])
+        assert "is a folder: give the file a name" in " ".join(told.output.replace("│", " ").split())
+
+
+def test_a_figure_of_bytes_that_nobody_told_is_refused_with_a_reason(tmp_path):
+    pytest.importorskip("matplotlib")
+    Results(tmp_path / "bytes.csv").append(row("mine", 0, 60, 50, bytes=""))
+    told = CliRunner().invoke(app, ["bench", "plot", "bytes", "--results", str(tmp_path), "--out", "b.png"])
+    assert told.exit_code == 1
+    assert "have nothing to draw" in " ".join(told.output.split())
+
+
+def test_names_in_brackets_are_shown_as_they_are(tmp_path):
+    Results(tmp_path / "online.csv").append(row("Net, path=[/x], mode=[abc]", 0, 60, 50))
+    told = CliRunner().invoke(app, ["bench", "show", "online", "--results", str(tmp_path)], env={"COLUMNS": "120"})
+    assert "Net, path=[/x], mode=[abc]" in told.output
+
+
+def test_a_run_is_told_with_the_digits_of_its_table():
+    method = Method("NCM", "ncm")
+    run = Run(method, StreamSpec("s"), 0, "", "")
+    made = {"Avg": None, "Last": 1.84999999, "seconds learning": 0.0, "seconds predicting": 0.0}
+    assert "Last 1.9 " in str(_line(Report(run, row=made), Progress(1, 0)))
+
+
+def test_methods_are_counted_once_for_all_streams():
+    told = CliRunner().invoke(app, ["bench", "list"], env={"COLUMNS": "200"}).output
+    (line,) = [line for line in told.splitlines() if " online " in line and "exemplar budget" in line]
+    labels = {(method.label, method.Q) for method in SUITES["online"].methods}
+    assert line.split("│")[4].strip() == str(len(labels))
+    assert len(labels) < len(SUITES["online"].methods)
+
+
+def test_an_accuracy_on_nothing_is_an_error():
+    with pytest.raises(ValueError, match="nothing to test on"):
+        accuracy(np.array([]), np.array([]))

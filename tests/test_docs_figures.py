@@ -25,7 +25,7 @@ README = {
     "GaussianVoting (within 1.28 MB in all)": ("online", "GaussianVoting", 2000),
     "CandidatesVoting": ("online", "CandidatesVoting", 2000),
     'the same, read to the letter (`preset="paper"`)': ("online", "CandidatesVoting, to the letter", 2000),
-    "RanPAC (1.28 MB in all)": ("online", "RanPAC", 2000),
+    "RanPAC (at most 1.28 MB in all)": ("online", "RanPAC", 2000),
     "nearest neighbours (kNN)": ("online", "kNN", 2000),
     "GDumb": ("online", "GDUMB", 2000),
     "MIR": ("online", "MIR", 2000),

@@ -564,5 +564,7 @@ def test_a_gpu_learns_alike_resumes_exactly_and_is_never_waited_for(name, pictur
 def test_a_network_that_diverged_says_so(name, pictures):
     X, y = pictures.X, pictures.y
     model = make_on_network(name)(lr=1e38).partial_fit(X, y, task=0)
-    with pytest.warns(RuntimeWarning, match=r"has diverged and its answers mean nothing: lower lr, which is 1e\+38"):
-        model.predict(X[:3])
+    for ask in (model.predict, model.predict_proba):
+        with pytest.warns(RuntimeWarning, match=r"has diverged and .* lower lr, which is 1e\+38") as told:
+            ask(X[:3])
+        assert {warning.filename for warning in told if "diverged" in str(warning.message)} == {__file__}

@@ -13,6 +13,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from votestream.data_cli import DataDir
 
@@ -151,7 +152,7 @@ def show_command(name: Name, validate: Validate = False, folder: Folder = RESULT
         for column in others:
             table.add_column(column.replace("difference", "differs"), justify="right")
         for line in body(block):
-            table.add_row(*line)
+            table.add_row(*map(Text, line))
         console.print(table)
     typer.echo(note(suite))
     versions = sorted({row["version"] for row in rows if row["version"]})
@@ -188,8 +189,8 @@ def plot_command(
 
     suite, rows = _suite_and_rows(name, folder, validate)
     out = out or Path(f"{name}.png")
-    out = out if out.suffix else out.with_suffix(".png")
     _check_folder(out)
+    out = out if out.suffix else out.with_suffix(".png")
     if importlib.util.find_spec("matplotlib") is None:
         typer.echo("Drawing needs matplotlib: pip install 'votestream[plots]'.", err=True)
         raise typer.Exit(1)
@@ -234,7 +235,6 @@ def _asked(
     limit: int | None, validate: bool,
 ) -> Suite:  # fmt: skip
     """The suite with what the command adds and takes away."""
-    from collections import Counter
     from dataclasses import replace
 
     from votestream.bench.finding import added_methods, is_own_stream, the_backbone
@@ -247,9 +247,6 @@ def _asked(
     if settings and not learners:
         raise ValueError("--set is for a learner given by --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
-    named = {(m.label, m.learner) for m in extra} | {(m.label, "") for m in suite.methods}
-    shared = Counter(label for label, _ in named)
-    extra = [replace(m, label=f"{m.label} of {m.learner}") if shared[m.label] > 1 else m for m in extra]
     suite = suite.of_length("full" if preset is None else preset.value)
     suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
     own = [spec for spec in streams or [] if is_own_stream(spec)]

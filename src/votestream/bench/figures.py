@@ -83,7 +83,8 @@ def against_bytes(suite: Suite, rows: Rows) -> list[Panel]:
                 points.append((size, statistics.fmean(last), interval(last)))
             points.sort(key=lambda point: point[0])
             series.append(Series(label, *(list(column) for column in zip(*points, strict=True))))
-        panels.append(Panel(title, series))
+        if series:
+            panels.append(Panel(title, series))
     return panels
 
 

@@ -57,7 +57,7 @@ def added_methods(name: str, settings: Mapping[str, Any], budgets: tuple[int, ..
     label = name.rpartition(":")[2] + told
     if "budget" in settings or "budget" not in parameters or not budgets:
         return [Method(label, name, settings, Q)]
-    return [Method(label, name, {**settings, "budget": Q}, Q) for Q in budgets]
+    return [Method(label, name, {**settings, "budget": each}, each) for each in budgets]
 
 
 def create_learner(method: Method, **offered: Any) -> Learner:

@@ -12,11 +12,13 @@ from scipy.special import stdtrit
 
 
 def accuracy(answers: NDArray, truth: NDArray) -> float:
-    """Right answers in per cent.
+    """Right answers in per cent; there must be some to give.
 
     >>> accuracy(np.array(["a", "b", "b"]), np.array(["a", "b", "a"])).__round__(1)
     66.7
     """
+    if not len(truth):
+        raise ValueError("there is nothing to test on: no test sample is of a class that was met so far")
     return 100 * float(np.mean(answers == truth))
 
 
@@ -92,18 +94,15 @@ def newest(norms: Sequence[float], own: int) -> float | None:
 def norms_of(row: Mapping[str, str]) -> list[list[float]]:
     """Norms of the head's rows, task by task; nothing where a run has none, or lost them to infinity.
 
-    >>> norms_of({"norms": "1 1; 3"}), norms_of({"norms": "nan 1"})
+    >>> norms_of({"norms": "1 1; 3;"}), norms_of({"norms": "nan 1;"})
     ([[1.0, 1.0], [3.0]], [])
     >>> norms_of({"norms": "1 1 3 3", "by task": "80 70"})  # as earlier versions wrote them: tasks are of equal size
     [[1.0, 1.0], [3.0, 3.0]]
     """
-    tasks = [[float(norm) for norm in task.split()] for task in row["norms"].split(";")]
-    if not all(map(math.isfinite, [norm for task in tasks for norm in task])) or not tasks[0]:
-        return []
-    if len(tasks) == 1 and n_tasks(row) > 1:
-        size = max(1, len(tasks[0]) // n_tasks(row))
-        tasks = [tasks[0][start : start + size] for start in range(0, len(tasks[0]), size)]
-    return tasks
+    *ended, rest = [[float(norm) for norm in task.split()] for task in row["norms"].split(";")]
+    tasks = ended or [part.tolist() for part in np.array_split(rest, max(1, n_tasks(row)))]
+    norms = [norm for task in tasks for norm in task]
+    return tasks if norms and all(map(math.isfinite, norms)) else []
 
 
 def trend(values: Sequence[float]) -> tuple[float, float]:

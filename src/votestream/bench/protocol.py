@@ -149,7 +149,7 @@ def _confusion(stream: Stream, answers: NDArray, truth: NDArray) -> str:
 
 
 def _norms(model: Any, stream: Stream) -> str:
-    """Norms of the head's rows, in class order; tasks separated by semicolons. Nothing where it has no such rows."""
+    """Norms of the head's rows, in class order, a semicolon after each task's. Nothing where it has no such rows."""
     if not (hasattr(model, "weights_") and hasattr(model, "classes_")):
         return ""
     place = {label: i for i, label in enumerate(model.classes_.tolist())}
@@ -158,7 +158,7 @@ def _norms(model: Any, stream: Stream) -> str:
     for label, task in zip(stream.class_order, stream.first_met.tolist(), strict=False):
         if label in place:
             tasks.setdefault(task, []).append(f"{norms[place[label]]:.5g}")
-    return "; ".join(" ".join(tasks[task]) for task in sorted(tasks))
+    return " ".join(" ".join(tasks[task]) + ";" for task in sorted(tasks))
 
 
 def _numbers(values: list[float]) -> str:

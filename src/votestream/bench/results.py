@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,8 +24,7 @@ FIELDS = (
 )
 
 
-NUMBERS = ("Avg", "Last", "forgetting", "bytes", "seconds learning", "seconds predicting")
-LONGEST = 2**31 - 1  # characters of a cell; Python's own limit is passed by the confusion matrix of 256 classes
+csv.field_size_limit(2**31 - 1)  # characters of a cell; the usual limit is passed by a confusion matrix of 256 classes
 
 
 class ResultsError(ValueError):
@@ -57,13 +57,10 @@ class Results:
 
     def _read(self, text: bytes) -> list[dict[str, str]]:
         """Every whole line, with nothing in the columns that an earlier version did not have."""
-        usual = csv.field_size_limit(LONGEST)
         try:
             return self._parsed(text[: text.rfind(b"\n") + 1].decode())
         except (UnicodeDecodeError, csv.Error) as error:
             raise ResultsError(f"{self.path} is no file of results: {error}. Mend it or move it away.") from error
-        finally:
-            csv.field_size_limit(usual)
 
     def _parsed(self, text: str) -> list[dict[str, str]]:
         reader = csv.DictReader(io.StringIO(text), restval="")
@@ -76,7 +73,8 @@ class Results:
                 raise ResultsError(
                     f"{self.path}, line {reader.line_num}: this is no row of results. Mend it or take it out."
                 )
-            rows.append({**dict.fromkeys(FIELDS, ""), **row})
+            given = {name: text for name, text in row.items() if text}
+            rows.append({**dict.fromkeys(FIELDS, ""), "settings": "{}", "options": "{}", **given})
         return rows
 
     def done(self, retry: bool = False, again: bool = False) -> set[tuple[str, ...]]:
@@ -146,15 +144,42 @@ class Results:
 
 
 def _is_sound(row: Mapping[str, str]) -> bool:
-    """Whether what readers take for numbers and settings is that."""
+    """Whether what readers take for numbers, settings and names is that."""
     try:
-        numbers = [*(row.get(name, "") for name in NUMBERS), *row.get("after each task", "").split()]
-        [float(number) for number in numbers if number]
-        [int(number) for number in (row["seed"], row.get("Q", "")) if number]
-        [json.loads(row[name] or "{}").items() for name in ("settings", "options")]
-    except (ValueError, AttributeError):
+        for name, parse in PARSED.items():
+            if row.get(name):
+                parse(row[name])
+    except ValueError:
         return False
-    return row["seed"].isdigit()
+    return bool(row["seed"])
+
+
+def _count(text: str) -> None:
+    if not text.isdigit():
+        raise ValueError(text)
+
+
+def _finite(text: str) -> None:
+    if not all(map(math.isfinite, map(float, text.split()))):
+        raise ValueError(text)
+
+
+def _numbers(text: str) -> None:
+    list(map(float, text.replace(";", " ").split()))
+
+
+def _mapping(text: str) -> None:
+    if not isinstance(json.loads(text), dict):
+        raise ValueError(text)
+
+
+PARSED: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("seed", "Q"), _count),
+    **dict.fromkeys(("Avg", "Last", "forgetting", "bytes", "after each task"), _finite),
+    **dict.fromkeys(("norms", "confusion"), _numbers),  # norms may be lost to infinity
+    **dict.fromkeys(("settings", "options"), _mapping),
+    "class order": json.loads,
+}
 
 
 def _write(file: BinaryIO, text: str) -> None:

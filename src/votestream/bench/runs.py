@@ -128,9 +128,9 @@ class Suite:
     def methods_on(self, stream: StreamSpec) -> list[Method]:
         """Those of the stream's part, and of none; on a stream of no part all, once: as their first part has them."""
         fitting = [m for m in self.methods if m.part == stream.part or not (m.part and stream.part)]
-        first: dict[tuple[str, int | None], Method] = {}
+        first: dict[tuple[str, str, int | None], Method] = {}
         for method in fitting:
-            first.setdefault((method.label, method.Q), method)
+            first.setdefault((method.label, method.learner, method.Q), method)
         return fitting if stream.part else list(first.values())
 
     def of_length(self, length: str) -> Suite:

@@ -98,7 +98,7 @@ def blocks(suite: Suite, rows: Rows) -> list[Block]:
 def _best(rows: Rows) -> set[tuple[str, int | None]]:
     """Method and Q with the best Last, of each kind that was run with several learning rates; of equals the fastest."""
     kinds: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
+    for row in (row for row in rows if row["Last"]):
         settings = json.loads(row["settings"])
         rate = float(settings.pop("lr", 0))
         method = row["method"], int(row["Q"]) if row["Q"] else None
@@ -112,7 +112,7 @@ def _best(rows: Rows) -> set[tuple[str, int | None]]:
 def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
     """Rows that may be averaged, under the stream's name, and what else tells them apart where there are several."""
     titled: dict[str, Rows] = {stream.title: [] for stream in suite.streams}
-    for row in rows:
+    for row in _told_apart(suite, rows):
         if not row["error"]:
             titled.setdefault(stream_title(suite, row), []).append(row)
     found: dict[str, Rows] = {}
@@ -129,10 +129,9 @@ def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
 
 def _of_one_setting(suite: Suite, title: str, rows: Rows) -> Rows:
     """Without the rows of a name that was run with another learner or settings too: the suite's count, or else the
-    latest. Learners of one's own that share a name are told apart by their modules.
+    latest.
     """
     stream = next((stream for stream in suite.streams if stream.title == title), StreamSpec(title))
-    rows = _told_apart(rows)
     now = {(m.label, "" if m.Q is None else str(m.Q), (m.learner, m.told)) for m in suite.methods_on(stream)}
     chosen: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
@@ -142,14 +141,17 @@ def _of_one_setting(suite: Suite, title: str, rows: Rows) -> Rows:
     return [row for row in rows if (row["learner"], row["settings"]) == chosen[row["method"], row["Q"]]]
 
 
-def _told_apart(rows: Rows) -> Rows:
-    learners: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        learners[row["method"]].add(row["learner"])
-    shared = {method for method, named in learners.items() if len(named) > 1}
+def _told_apart(suite: Suite, rows: Rows) -> Rows:
+    """Learners of one's own (`module:Class`) that share their name with others are called after their module too."""
+    learners = defaultdict(set)
+    for method, learner in [
+        *((m.label, m.learner) for m in suite.methods),
+        *((r["method"], r["learner"]) for r in rows),
+    ]:
+        learners[method].add(learner)
     return [
         {**row, "method": f"{row['method']} of {row['learner']}"}
-        if row["method"] in shared and ":" in row["learner"]
+        if ":" in row["learner"] and len(learners[row["method"]]) > 1
         else row
         for row in rows
     ]
@@ -230,7 +232,7 @@ def note(suite: Suite) -> str:
     told = []
     if suite.metrics != ("bytes",):
         told.append("Accuracies in per cent, mean ± half the 95 % interval over seeds (Student's t).")
-    if suite.held_out:
+    if suite.held_out and not suite.chooses:  # which say so themselves
         told.append("Tested on a fifth of the training part, to choose settings.")
     elif suite.name in SOURCES:
         told.append(f"The paper's figures: {SOURCES[suite.name]}.")

@@ -110,9 +110,9 @@ def _work(pipe: Connection, device: str, data_dir: str | None, threads: int) -> 
 
 def _told(error: Exception) -> str:
     """The traceback; its last line has the whole reason, whatever lines that has."""
-    lines = traceback.format_exc().strip().splitlines()
-    reason = " ".join(traceback.format_exception_only(error)[-1].split())
-    lines = lines if lines[-1] == reason else [*lines, reason]
+    lines = "".join(traceback.format_exception(error)).strip().splitlines()
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    lines = [*lines[:-1], reason] if " ".join(lines[-1].split()) == reason else [*lines, reason]
     return "\n".join(lines).replace(" | ", " / ")  # which separates lines in the results
 
 

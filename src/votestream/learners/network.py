@@ -167,10 +167,16 @@ class NetworkLearner(Learner):
     # ---- deciding -------------------------------------------------------------------------------
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        return np.concatenate([super(NetworkLearner, self).predict(some) for some in _parts(X)])
+        found = []
+        for some in _parts(X):
+            found.append(super().predict(some))  # in a comprehension it would be a frame deeper in some Pythons
+        return np.concatenate(found)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        return np.concatenate([super(NetworkLearner, self).predict_proba(some) for some in _parts(X)])
+        found = []
+        for some in _parts(X):
+            found.append(super().predict_proba(some))
+        return np.concatenate(found)
 
     def _decide(self, X: NDArray[np.uint8]) -> NDArray[np.int64]:
         return self._finite_logits(X).argmax(1)
@@ -184,7 +190,7 @@ class NetworkLearner(Learner):
         logits = self._logits(X)
         if not np.isfinite(logits).all():
             told = f"the network of this {type(self).__name__} has diverged and its answers mean nothing: lower lr"
-            warnings.warn(f"{told}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"{told}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)  # who asked
         return logits
 
     def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 import votestream as vs
-from rows import COMMAND, RESULTS, append
+from rows import COMMAND, RESULTS, write
 from votestream.bench.methods import ONLINE_RATES
 
 ARRIVE = 2000  # images of each task
@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     stream = vs.stream("split-cifar10", tasks=5, seed=args.seed, data_dir=args.data_dir)
+    rows = []
     for budget in args.budgets:
         model = vs.create("gss", budget=budget, lr=ONLINE_RATES["split-cifar10"]["gss"], seed=args.seed)
         for task in stream:
@@ -32,9 +33,10 @@ def main() -> None:
             model.partial_fit(X[:ARRIVE], y[:ARRIVE], task=task.name)
             kept = np.bincount(model.exemplars_.tasks, minlength=len(stream)) / budget
             shares = {f"task {number + 1}": round(share, 3) for number, share in enumerate(kept.tolist())}
-            row = {"budget": budget, "seed": args.seed, "after task": task.number + 1, **shares}
-            print(row, flush=True)
-            append(RESULTS / "gss_memory.csv", {**row, "version": vs.__version__, "command": COMMAND})
+            about = {"budget": budget, "seed": args.seed, "after task": task.number + 1}
+            rows.append({**about, **shares, "version": vs.__version__, "command": COMMAND})
+            print(rows[-1], flush=True)
+    write(RESULTS / "gss_memory.csv", rows)
 
 
 if __name__ == "__main__":

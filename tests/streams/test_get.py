@@ -199,11 +199,17 @@ def test_interrupted_unpacking_leaves_nothing_half_written(server, monkeypatch):
     assert here() == ["cifar-10-python.tar.gz"]
 
 
-def test_archives_cannot_write_outside_their_folder(tmp_path):
+@pytest.mark.parametrize("python", ["this", "early 3.11"])
+@pytest.mark.parametrize(("name", "kind"), [("../escaped", tarfile.REGTYPE), ("link", tarfile.SYMTYPE)])
+def test_archives_cannot_write_outside_their_folder(tmp_path, monkeypatch, name, kind, python):
+    if python != "this":
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
     file = tmp_path / "bad.tar"
     (tmp_path / "in").mkdir()
     with tarfile.open(file, "w") as tar:
-        tar.addfile(tarfile.TarInfo("../escaped"), io.BytesIO())
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "../../escaped"
+        tar.addfile(member, io.BytesIO())
     with pytest.raises(vs.DataError, match="cannot be unpacked"):
         get.unpack(file, tmp_path / "in" / "data")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tar", "in"]

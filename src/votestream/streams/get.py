@@ -81,10 +81,7 @@ def unpack(archive: Path, folder: Path) -> None:
         try:
             if tarfile.is_tarfile(archive):
                 with tarfile.open(archive) as tar:
-                    if hasattr(tarfile, "data_filter"):  # early releases of 3.10 lack it: the checksum must do
-                        tar.extractall(work, filter="data")
-                    else:
-                        tar.extractall(work)
+                    _extract(tar, work)
             else:
                 with zipfile.ZipFile(archive) as bundle:
                     bundle.extractall(work)
@@ -95,6 +92,18 @@ def unpack(archive: Path, folder: Path) -> None:
         os.replace(work / folder.name, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _extract(tar: tarfile.TarFile, work: Path) -> None:
+    """All of it, if it is files and folders below this one."""
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(work, filter="data")
+        return
+    for member in tar:  # Python before 3.10.12 and 3.11.4 does not look
+        inside = (work / member.name).resolve().is_relative_to(work.resolve())
+        if not (inside and (member.isfile() or member.isdir())):
+            raise tarfile.TarError(f"{member.name!r} is no file or folder inside the archive's own")
+    tar.extractall(work)
 
 
 @contextmanager

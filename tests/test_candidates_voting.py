@@ -178,6 +178,7 @@ def test_the_paper_preset_is_beta_half_and_features_as_they_come(stream):
     assert np.array_equal(paper.weights_, spelled.weights_)
 
 
+@pytest.mark.filterwarnings("ignore:features vary by")
 def test_a_centred_head_learns_the_same_whatever_is_added_to_all_features(stream):
     plain = learner().partial_fit(stream.X, stream.y)
     shifted = learner().partial_fit(stream.X + 100, stream.y)

@@ -5,6 +5,7 @@ Steps on batches of ten are bound by the cost of a call, which is smaller in Num
 
 from __future__ import annotations
 
+import threading
 from contextlib import AbstractContextManager
 from functools import cache
 from types import SimpleNamespace
@@ -46,7 +47,36 @@ def library_of(array: Array) -> SimpleNamespace:
     return NUMPY if isinstance(array, np.ndarray) else TORCH
 
 
-def one_thread() -> AbstractContextManager[Any]:
+def as_float64(array: Array) -> Array:
+    return array.astype(np.float64) if isinstance(array, np.ndarray) else array.double()
+
+
+class _OneThread:
+    """The limit that `one_thread` sets, counted: BLAS's number of threads belongs to the whole process, and the last
+    one out puts it back, in whatever order threads come and go.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = _blas().limit(limits=1)
+            self._inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+def one_thread() -> AbstractContextManager[None]:
     """BLAS does what is inside on one thread.
 
     For products and decompositions of a fraction of a millisecond: a second thread hardly helps, and has to be waited
@@ -56,7 +86,7 @@ def one_thread() -> AbstractContextManager[Any]:
     >>> with one_thread():
     ...     product = np.ones((2, 3)) @ np.ones((3, 2))
     """
-    return _blas().limit(limits=1)
+    return _ONE_THREAD
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 LARGEST = 1e12  # beyond it float32 products may overflow
+OUTLYING = 1e9  # rows to learn that would drown all others, in units in which features began near 1
+LONGEST = 1024  # bits of a label that is an integer: longer ones could not be written down in a file
 
 
-def as_features(X: Any, width: int | None = None) -> NDArray[np.float32]:
+def as_features(X: Any, width: int | None = None, model: str = "the model") -> NDArray[np.float32]:
     """X as float32 rows, (n, D) with D = `width` if given; finite, at least one row.
 
     >>> as_features([[1, 2]]).dtype
@@ -25,19 +29,31 @@ def as_features(X: Any, width: int | None = None) -> NDArray[np.float32]:
         X = X.detach().cpu()
         X = X.float().numpy() if X.dtype == torch.bfloat16 else X.numpy()
     elif not isinstance(X, np.ndarray):
+        if hasattr(X, "toarray"):
+            raise TypeError(f"X is a sparse {type(X).__name__}; pass X.toarray()")
         try:
             X = np.asarray(X)
         except ValueError:
             raise ValueError("X must be a 2-D array (n, D); its rows differ in length") from None
+    elif isinstance(X, np.ma.MaskedArray):
+        if X.mask.any():
+            raise ValueError("X is a masked array with masked values; fill them in, or leave those rows out")
+        X = X.data
+    if X.dtype == object:
+        X = _as_numbers(X)
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers")
     if X.dtype.kind not in "fiub":
         raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
     if X.ndim != 2:
-        hint = "; for one sample pass x[None]" if X.ndim == 1 else ""
-        raise ValueError(f"X must be 2-D (n, D), got shape {X.shape}{hint}")
-    if 0 in X.shape:
-        raise ValueError(f"X is empty: shape {X.shape}")
+        hint = "; for one sample pass x[None], that is x.reshape(1, -1)" if X.ndim == 1 else ""
+        raise ValueError(f"Expected 2D array: X must be 2-D (n, D), got shape {X.shape}{hint}")
+    if not len(X):
+        raise ValueError(f"X is empty: 0 sample(s) (shape={X.shape}) while a minimum of 1 is required")
+    if not X.shape[1]:
+        raise ValueError(f"X is empty: 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     if width is not None and X.shape[1] != width:
-        raise ValueError(f"X has {X.shape[1]} features a row, but the model was taught with {width}")
+        raise ValueError(f"X has {X.shape[1]} features, but {model} is expecting {width} features as input")
     if X.dtype != np.float32:
         with np.errstate(over="ignore"):
             X = X.astype(np.float32)
@@ -46,6 +62,110 @@ def as_features(X: Any, width: int | None = None) -> NDArray[np.float32]:
     if not (np.maximum.reduce(flat) <= LARGEST and np.minimum.reduce(flat) >= -LARGEST):
         _complain_about_values(X)
     return X
+
+
+def _as_numbers(X: NDArray[Any]) -> NDArray[np.float64]:
+    """Rows of Python numbers, as a data frame of mixed columns gives them; text is not taken for numbers."""
+    flat = X.ravel().tolist()
+    odd = next((item for item in flat if not isinstance(item, (int, float, np.number, np.bool_))), None)
+    if odd is not None or None in flat:
+        raise ValueError(f"X must hold numbers, got dtype object with the argument {odd!r} ({type(odd).__name__})")
+    return X.astype(np.float64)
+
+
+def scale_unit(X: NDArray[np.float32]) -> float:
+    """A power of two that brings rows within 2^20 of 1; 1.0 for those that are there.
+
+    From a coarse grid, so that rows more or fewer to tell it from hardly ever tell another.
+
+    >>> scale_unit(np.array([[0.5, 200.0]], np.float32)), scale_unit(np.array([[-3e-30]], np.float32)) == 2.0**80
+    (1.0, True)
+    """
+    largest = float(np.abs(X).max())
+    return 2.0 ** (-40 * round(np.log2(largest) / 40)) if largest else 1.0
+
+
+def in_units(X: NDArray[np.float32], unit: float) -> NDArray[np.float32]:
+    """The rows times a power of two, none larger than LARGEST after it."""
+    if unit == 1:
+        return X
+    rows = X * np.float32(unit)
+    check_reach(rows, unit, LARGEST)
+    return rows
+
+
+def check_reach(X: NDArray[np.float32], unit: float, largest: float = OUTLYING) -> None:
+    """Complain about rows, which were multiplied by `unit`, that are out of all proportion to a model's first ones."""
+    reach = float(np.abs(X).max())
+    if reach > largest:
+        raise ValueError(
+            f"X holds values as large as {reach / unit:.3g}, but this model began with features of about "
+            f"{1 / unit:.1g}; rescale such rows, or leave them out"
+        )
+
+
+def warn_of_offsets(X: NDArray[np.float32], common: float, differing: float, stacklevel: int) -> None:
+    """Warn where features vary little about their means: the means are larger than so many times the variation.
+
+    common: bearable in what all features share; differing: in what they do not.
+    """
+    if len(X) < 2:
+        return
+    means = X.mean(axis=0, dtype=np.float64)
+    variation = float(X.std(axis=0, dtype=np.float64).mean())
+    if variation and (abs(means.mean()) > common * variation or means.std() > differing * variation):
+        warnings.warn(
+            f"features vary by {variation:.2g} about means of {np.abs(means).mean():.2g}: this learner learns little "
+            "from such features; subtract their mean first, or use GaussianVoting",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def check_feature_names(model: Any, X: Any) -> NDArray[Any] | None:
+    """The names of a data frame's columns; complains where they are not those that the model learned with."""
+    known = getattr(model, "feature_names_in_", None)
+    names = _column_names(X)
+    if names is None and known is None:
+        return None
+    fitted = hasattr(model, "n_features_in_")
+    if names is None or (known is None and fitted):
+        told = "X does not have valid feature names, but {} was fitted with feature names"
+        if names is not None:
+            told = "X has feature names, but {} was fitted without feature names"
+        warnings.warn(told.format(type(model).__name__), UserWarning, stacklevel=4)
+    elif known is not None and not np.array_equal(known, names):
+        raise ValueError(_names_differ(known.tolist(), names.tolist()))
+    return names
+
+
+def _column_names(X: Any) -> NDArray[Any] | None:
+    columns = getattr(X, "columns", None)
+    if columns is None or isinstance(X, (np.ndarray, torch.Tensor)):
+        return None
+    names = list(columns)
+    texts = [isinstance(name, str) for name in names]
+    if not any(texts):
+        return None
+    if not all(texts):
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but your input has "
+            f"{sorted({type(name).__name__ for name in names})} as feature name / column name types"
+        )
+    return np.array(names, object)
+
+
+def _names_differ(known: list[str], names: list[str]) -> str:
+    """In the words of scikit-learn, which people search for."""
+    told = ["The feature names should match those that were passed during fit."]
+    for title, some in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(known))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(known) - set(names))),
+    ):
+        if some:
+            told += [title, *(f"- {name}" for name in some[:5]), *(["- ..."] if len(some) > 5 else [])]
+    if len(told) == 1:
+        told.append("Feature names must be in the same order as they were in fit.")
+    return "\n".join(told) + "\n"
 
 
 def _complain_about_values(X: NDArray[np.float32]) -> None:
@@ -57,39 +177,92 @@ def _complain_about_values(X: NDArray[np.float32]) -> None:
 
 
 def as_labels(y: Any, n: int) -> list[str | int]:
-    """y as a list of n plain strings, integers or booleans.
+    """y as a list of n plain strings, integers or booleans; 3.0 counts as 3.
 
     >>> import numpy as np
-    >>> as_labels(np.array(["cat", "dog"]), 2)
-    ['cat', 'dog']
+    >>> as_labels(np.array(["cat", "dog"]), 2), as_labels([1.0], 1)
+    (['cat', 'dog'], [1])
     >>> as_labels([0.5], 1)
     Traceback (most recent call last):
     ...
-    ValueError: labels must be strings or integers, got 0.5 (float) in row 0
+    ValueError: Unknown label type: labels must be strings or integers, got 0.5 (float) in row 0
     """
+    labels = _as_list(y, n)
+    if len(labels) != n:
+        raise ValueError(f"X and y differ in length: {n} rows, {len(labels)} labels")
+    kinds = set(map(type, labels))
+    if not kinds <= {str, int, bool}:
+        labels = [_as_label(label, row) for row, label in enumerate(labels)]
+        kinds = set(map(type, labels))
+    if str in kinds:
+        for label in set(labels):
+            if isinstance(label, str) and "\0" in label:
+                raise ValueError(f"a label may not hold the character NUL, which NumPy drops at its end: {label!r}")
+    return labels
+
+
+def _as_list(y: Any, n: int) -> list[Any]:
     if isinstance(y, (str, bytes)):
         raise ValueError(f"y must be a sequence of {n} labels, got the single value {y!r}")
+    if isinstance(y, (Set, Mapping)):
+        raise ValueError(f"y must be a sequence of {n} labels in the order of the rows, got a {type(y).__name__}")
+    if isinstance(y, np.ma.MaskedArray) and y.mask.any():
+        raise ValueError("y is a masked array with masked labels; leave those rows out")
+    shape = getattr(y, "shape", None)
+    if shape is not None and len(shape) == 2 and shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning  # not for everyone who imports this file
+
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; it is taken as y.ravel()",
+            DataConversionWarning,
+            stacklevel=5,
+        )
+        y = np.asarray(y).reshape(-1)
     try:
         labels = y.tolist() if isinstance(y, (np.ndarray, torch.Tensor)) else list(y)
     except TypeError:
         raise ValueError(f"y must be a sequence of {n} labels, got {type(y).__name__}") from None
     if not isinstance(labels, list):
         raise ValueError(f"y must be 1-D, got the single value {labels!r}")
-    if len(labels) != n:
-        raise ValueError(f"X and y differ in length: {n} rows, {len(labels)} labels")
-    if set(map(type, labels)) <= {str, int, bool}:
-        return labels
-    for row, label in enumerate(labels):
-        kind = type(label)
-        if kind in (str, int, bool):
-            continue
-        if isinstance(label, str):
-            labels[row] = str(label)
-        elif isinstance(label, np.integer):
-            labels[row] = int(label)
-        else:
-            raise ValueError(f"labels must be strings or integers, got {label!r} ({kind.__name__}) in row {row}")
     return labels
+
+
+def _as_label(label: Any, row: int) -> str | int:
+    if isinstance(label, (np.ndarray, torch.Tensor)) and label.ndim == 0:
+        label = label.item()
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, (bool, np.bool_)):
+        return bool(label)
+    if isinstance(label, (int, np.integer)):
+        return int(label)
+    if isinstance(label, (float, np.floating)) and np.isfinite(label) and label == int(label):
+        return int(label)
+    raise ValueError(
+        f"Unknown label type: labels must be strings or integers, got {label!r} ({type(label).__name__}) in row {row}"
+    )
+
+
+def check_known_labels(
+    labels: list[str | int], index: Mapping[str | int, int], seen: Sequence[Any] | NDArray[Any], classes: Any
+) -> set[str | int]:
+    """The labels that are new to a model, which knows those in `index`; complains about those that it cannot take."""
+    wanted = set(labels)
+    for label in wanted & {0, 1}:  # True is 1 to a dict
+        kinds = {type(one) for one in labels if one == label}
+        if label in index:
+            kinds.add(bool if isinstance(seen[index[label]], (bool, np.bool_)) else int)
+        if len(kinds) > 1:
+            raise ValueError(f"{bool(label)} and {int(label)} would be one class; use either truth values or numbers")
+    if classes is not None:
+        listed = as_labels(classes, len(_as_list(classes, len(wanted))))
+        if not wanted <= set(listed):
+            raise ValueError(f"y holds {min(wanted - set(listed), key=str)!r}, which is not among classes={listed}")
+    new = wanted.difference(index)
+    for label in new:
+        if isinstance(label, int) and label.bit_length() > LONGEST:
+            raise ValueError(f"a label is an integer of {label.bit_length()} bits; use at most {LONGEST}, or a string")
+    return new
 
 
 def as_task(task: Any) -> str | int:
@@ -129,6 +302,11 @@ def check_positive(name: str, value: Any, kind: type = float, allow_zero: bool =
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def check_seed(seed: Any) -> None:
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed must be an integer of at most 63 bits, got {seed!r}")
 
 
 def as_device(device: Any) -> torch.device:

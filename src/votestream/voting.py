@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.place import Array, library_of
+from votestream.place import Array, as_float64, library_of
 
 EPS_N = 1e-8  # regularises the normalisation of the candidates
 EPS_R = 1e-8  # regularises the prior
+LARGEST_EXPONENT = 600.0  # exp of it leaves float64 room for sums and products
 
 
 def task_table(task_of_class: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -69,14 +70,20 @@ def confidence(w: Array) -> Array:
 
 
 def combine(s_hat: Array, w: Array, beta: float) -> tuple[Array, Array]:
-    """gamma (n, 1) and every task's score (n, N): s_hat + exp(gamma - 1) w (Eq. 5).
+    """gamma (n, 1) and every task's score (n, N), in float64: s_hat + exp(gamma - 1) w (Eq. 5).
+
+    A small beta makes gamma large: exp(gamma - 1) leaves float32 beyond gamma = 89.7 and float64 beyond 710. Only the
+    order of a row's scores matters, so where gamma - 1 is above 600 they are divided by exp(gamma - 601).
 
     >>> gamma, score = combine(np.array([[0.0, 0.5]]), np.array([[0.75, 0.25]]), beta=0.5)
     >>> gamma.tolist(), score.tolist()
     ([[1.0]], [[0.75, 0.75]])
     """
+    s_hat, w = as_float64(s_hat), as_float64(w)
+    exp = library_of(w).exp
     gamma = confidence(w) / max(beta, EPS_R)
-    return gamma, s_hat + library_of(gamma).exp(gamma - 1) * w
+    excess = (gamma - 1 - LARGEST_EXPONENT).clip(0)
+    return gamma, s_hat * exp(-excess) + exp(gamma - 1 - excess) * w
 
 
 class Neighbours:

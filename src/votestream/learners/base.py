@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -16,8 +17,21 @@ from sklearn.exceptions import NotFittedError
 
 from votestream import persistence
 from votestream._version import __version__
+from votestream.learners.guard import Guard, Naming, Predictor, Prepared, leading, learned
+from votestream.learners.held_bytes import held_bytes
 from votestream.learners.tasks import TaskLedger
-from votestream.validation import as_device, as_features, as_label_array, as_labels, as_task
+from votestream.validation import (
+    as_device,
+    as_features,
+    as_labels,
+    as_task,
+    check_feature_names,
+    check_known_labels,
+    check_reach,
+    check_seed,
+    in_units,
+    scale_unit,
+)
 
 _REGISTRY: dict[str, type[Learner]] = {}
 LEARNERS: Mapping[str, type[Learner]] = MappingProxyType(_REGISTRY)  # every registered class, by its name
@@ -25,9 +39,17 @@ L = TypeVar("L", bound="type[Learner]")
 
 
 def register(name: str) -> Callable[[L], L]:
-    """Class decorator: makes a learner known by name to `create`, `load` and the contract tests."""
+    """Class decorator: makes a learner known by name to `create`, `load` and the contract tests.
+
+    A name is taken once. The same class defined again, as when a notebook's cell is run twice, takes its own place.
+    """
 
     def enter(cls: L) -> L:
+        taken = _REGISTRY.get(name)
+        if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(
+                f"a learner called {name!r} is registered already: {taken.__module__}.{taken.__qualname__}"
+            )
         cls.name = name
         _REGISTRY[name] = cls
         return cls
@@ -95,57 +117,108 @@ class Learner(ClassifierMixin, BaseEstimator):
     """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
 
     A subclass stores its constructor's arguments and writes these methods: `_begin` (allocate, for the
-    first samples), `_learn` (rows of one task), `_decide` (class numbers), `_probabilities`, and
-    `_arrays` / `_set_arrays` (everything it would need to go on). Classes are numbers here, counted in
-    order of first appearance; the labels users give stay in this file.
+    first samples), `_learn` (rows of one task), `_predictor` (an immutable way to answer) and
+    `_arrays` / `_set_arrays` (everything it would need to go on). Classes are numbers there, counted in
+    order of first appearance; the labels users give stay in this file, and so does the order of `classes_`. A subclass
+    whose answers come straight from what it learns with writes `_decide` and `_probabilities` instead of `_predictor`:
+    its answers then wait while another thread learns.
+
+    Threads: any number may predict while one learns. Each answer is that of the model after some whole call of
+    `partial_fit`; one asked for while a call is under way may be that from before it. Calls that learn wait for
+    each other.
     """
 
     name = ""
     bounded = True  # with all classes met, what is kept grows no more; False for a learner that keeps the data
     n_features_in_: int
+    feature_names_in_: NDArray[Any]  # where the first rows came as a data frame
     _index: dict[str | int, int]
     _broken = False
+    # A power of two: what rows are multiplied by where features are so large or small, as 1e-30, that float32
+    # products would overflow or vanish. It changes no digit.
+    _unit = 1.0
     _working: tuple[str, ...] = ()  # attributes that can be made again from the others
+    _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
+    _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
     # Constructor arguments that every learner has.
     seed: int
     device: str
     batch_size: int
     young: int
 
+    @property
+    def _guard(self) -> Guard:
+        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
+
     # ---- learning -------------------------------------------------------------------------------
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None) -> Learner:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+    ) -> Learner:
         """Learn the rows in their order, in mini-batches of `batch_size`.
 
-        X: features (n, D), a NumPy array or a torch tensor. y: n labels, strings or integers; unseen
-        ones become new classes. task: the task that new classes belong to; left out, it is found.
+        X: features (n, D), a NumPy array, a data frame or a torch tensor. y: n labels, strings or integers; unseen
+        ones become new classes. task: the task that new classes belong to; left out, it is found. classes:
+        scikit-learn's list of all classes to come, which is not needed; where given, y may hold no others.
         """
+        with self._guard.lock:
+            self._partial_fit(X, y, task, classes)
+        return self
+
+    def _partial_fit(self, X: ArrayLike, y: ArrayLike, task: str | int | None, classes: ArrayLike | None) -> None:
         fitted = self._is_fitted()
         if self._broken:
             self._check_fitted()
-        rows = self._check_X(X, self.n_features_in_ if fitted else None)
+        rows, unit = self._check_X(X, self.n_features_in_ if fitted else None), self._unit
+        if rows.dtype == np.float32:  # features, not images
+            if not fitted:
+                unit = scale_unit(rows[: self.batch_size])
+                rows = in_units(rows, unit)
+            check_reach(rows, unit)
+        names = check_feature_names(self, X)
         labels = as_labels(y, len(rows))
         told = None if task is None else as_task(task)
         index: dict[str | int, int] = self._index if fitted else {}
+        new = check_known_labels(labels, index, self._naming().seen if fitted else (), classes)
+        self._check_settings()
+        self._foresee(len(index), len(index) + len(new), rows.shape[1])
         if not fitted:
-            self._check_params()
-        self._foresee(len(index), len(index) + len(set(labels).difference(index)), rows.shape[1])
-        if not fitted:
+            self._unit = unit
             self._begin(rows[: self.batch_size])
+            self._began = {name: getattr(self, name) for name in self._fixed}
             self._index = index
             self._tasks = TaskLedger(self.young)
+            if names is not None:
+                self.feature_names_in_ = names
             self.n_features_in_ = rows.shape[1]
         try:
             if told is not None:
                 self._tasks.tell(told)
-            classes = [index.setdefault(label, len(index)) for label in labels]
-            numbers = np.array(classes)
-            for start, end in self._tasks.cut(classes, told=told is not None):
+            numbers = np.array([index.setdefault(label, len(index)) for label in labels])
+            for start, end in self._tasks.cut(numbers.tolist(), told=told is not None):
                 self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
         except BaseException:  # Ctrl-C, or no memory left: rows are half applied, and must not pass for learned
             self._broken = True
             raise
+        finally:
+            self._guard.now = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Learner:
+        """Forget everything, then learn the rows; a call that is refused leaves the model as it was."""
+        fresh = self._afresh()
+        fresh.partial_fit(X, y)
+        arguments = {*self.get_params(deep=False), "_own_guard"}
+        found = {name: value for name, value in vars(fresh).items() if name not in arguments}
+        with self._guard.lock:
+            self.__dict__.update(found)
+            for name in set(vars(self)) - arguments - set(found):
+                delattr(self, name)
+            self._guard.now = self._guard.naming = None
         return self
+
+    def _afresh(self) -> Learner:
+        """One with the same settings that has learned nothing."""
+        return type(self)(**self.get_params(deep=False))
 
     def _next_task(self) -> str:
         """A name for a task that is told without one: "task 1" and so on."""
@@ -156,67 +229,115 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label of each row, (n,)."""
-        chosen = self._decide(self._query(X))
-        return self._labels()[chosen]
+        rows, now = self._query(X), self._now()
+        if now.predictor is None:
+            with self._guard.lock:
+                now, chosen = self._now(), self._decide(rows)
+        else:
+            chosen = now.predictor.decide(rows)
+        return now.naming.seen[chosen]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """The probability of each class, (n, C); rows sum to 1, columns stand as in `classes_`."""
-        return self._probabilities(self._query(X))
+        rows, now = self._query(X), self._now()
+        if now.predictor is None:
+            with self._guard.lock:
+                now, shares = self._now(), self._probabilities(rows)
+        else:
+            shares = now.predictor.probabilities(rows)
+        return leading(shares)[:, now.naming.order]
 
-    def _labels(self) -> NDArray[Any]:
-        if len(self._index) != len(getattr(self, "_classes", ())):
-            self._classes = as_label_array(list(self._index))
-        return self._classes
+    def _now(self) -> Prepared:
+        """What answers, made anew where learning has gone on since."""
+        guard, now = self._guard, self._guard.now
+        settings = tuple([getattr(self, name) for name in self._asked_with])
+        if now is None or now.settings != settings:
+            with guard.lock:
+                self._check_fitted()
+                self._check_settings()
+                now = guard.now = Prepared(self._naming(), self._predictor(), settings)
+        return now
+
+    def _naming(self) -> Naming:
+        """The labels so far; under the lock."""
+        naming = self._guard.naming
+        if naming is None or len(naming.seen) != len(self._index):
+            naming = self._guard.naming = Naming.of(list(self._index))
+        return naming
 
     def _query(self, X: ArrayLike) -> NDArray[Any]:
         self._check_fitted()
+        check_feature_names(self, X)
         return self._check_X(X, self.n_features_in_)
 
     # ---- what was learned -----------------------------------------------------------------------
 
-    @property
+    @learned
     def classes_(self) -> NDArray[Any]:
-        """Every label met, in order of first appearance."""
-        self._check_fitted()
-        return self._labels().copy()
+        """Every label met, sorted; numbers before strings where they mix."""
+        return self._naming().sorted
 
-    @property
+    @learned
+    def classes_seen_(self) -> NDArray[Any]:
+        """Every label met, in order of first appearance."""
+        return self._naming().seen.copy()
+
+    @learned
     def task_of_class_(self) -> NDArray[np.int64]:
         """The task of each class, counted from 0, as `classes_`."""
-        self._check_fitted()
-        return np.array(self._tasks.task_of_class, np.int64)
+        return self._sorted(self._task_numbers())
 
-    @property
+    @learned
     def tasks_(self) -> list[str | int | None]:
         """The name of each task; None where it was found by itself."""
-        self._check_fitted()
         return list(self._tasks.names)
+
+    def _task_numbers(self) -> NDArray[np.int64]:
+        """The task of each class number."""
+        return np.array(self._tasks.task_of_class, np.int64)
+
+    def _sorted(self, table: NDArray[Any]) -> NDArray[Any]:
+        """A copy of an array that has a row for each class number, with rows as in `classes_`."""
+        return table[self._naming().order]
 
     def memory_bytes(self, working: bool = False) -> int:
         """What is kept of the stream, in bytes: arrays and random state.
 
         Asking a model makes working copies, which the next samples throw away; `working` counts them too.
         """
-        made = () if working else (*self._working, "_classes")
-        kept = {name: value for name, value in vars(self).items() if name not in made}
-        return _held_bytes(kept, set())
+        made = () if working else (*self._working, "_own_guard")
+        with self._guard.lock:
+            kept = {name: value for name, value in vars(self).items() if name not in made}
+            return held_bytes(kept)
 
     # ---- saving ---------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file, whole or not at all; `votestream.load` reads it."""
-        self._check_fitted()
-        persistence.write(path, {"version": __version__, **self._header()}, self._arrays())
+        if LEARNERS.get(self.name) is not type(self):
+            raise TypeError(
+                f"{type(self).__name__} is not registered, so a file of it could not be loaded: put "
+                "@votestream.register('a_name_of_its_own') before its class"
+            )
+        with self._guard.lock:
+            self._check_fitted()
+            self._check_settings()
+            persistence.write(path, {"version": __version__, **self._header()}, self._arrays())
 
     def _header(self) -> dict[str, Any]:
         """All there is to keep that is not an array, fit for JSON."""
-        return {
+        header = {
             "learner": self.name,
-            "params": self.get_params(deep=False),
+            "params": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
             "n_features": self.n_features_in_,
             "classes": list(self._index),
             "tasks": self._tasks.state(),
         }
+        if hasattr(self, "feature_names_in_"):
+            header["feature_names"] = self.feature_names_in_.tolist()
+        if self._unit != 1:
+            header["unit"] = self._unit
+        return header
 
     @classmethod
     def _from_file(
@@ -225,7 +346,11 @@ class Learner(ClassifierMixin, BaseEstimator):
         model = cls(**header["params"])
         if device is not None:
             model.set_params(device=device)
-        model._check_params()
+        model._check_settings()
+        model._unit = header.get("unit", 1.0)
+        model._began = {name: getattr(model, name) for name in cls._fixed}
+        if "feature_names" in header:
+            model.feature_names_in_ = np.array(header["feature_names"], object)
         model.n_features_in_ = header["n_features"]
         model._index = {label: number for number, label in enumerate(header["classes"])}
         model._tasks = TaskLedger(model.young)
@@ -236,11 +361,27 @@ class Learner(ClassifierMixin, BaseEstimator):
     # ---- for subclasses -------------------------------------------------------------------------
 
     def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[Any]:
-        return as_features(X, width)
+        """The rows, float32, in the units that this model learns in."""
+        return in_units(as_features(X, width, type(self).__name__), self._unit)
+
+    def _check_settings(self) -> None:
+        """Complain about constructor arguments, given or set since; those checked last are not checked again."""
+        values = tuple([self.__dict__[name] for name in _argument_names(type(self))])  # type: ignore[arg-type]
+        if values == self._guard.checked:
+            return
+        self._check_params()
+        for name in self._fixed if self._is_fitted() else ():
+            if getattr(self, name) != self._began[name]:
+                raise ValueError(
+                    f"{name} was {self._began[name]!r} when learning began and cannot be changed to "
+                    f"{getattr(self, name)!r} now; set it back, or teach a new model"
+                )
+        self._guard.checked = values
 
     def _check_params(self) -> None:
-        """Complain about constructor arguments; called once, before anything is learned or loaded."""
+        """Complain about constructor arguments."""
         as_device(self.device)
+        check_seed(self.seed)
 
     def _begin(self, X: NDArray[Any]) -> None:
         raise NotImplementedError
@@ -248,6 +389,10 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _learn(self, X: NDArray[Any], classes: NDArray[np.int64], offset: int) -> None:
         """Learn rows of one task; mini-batches end where they do in the call, `offset` rows into one."""
         raise NotImplementedError
+
+    def _predictor(self) -> Predictor | None:
+        """Made from what was learned, waiting rows too, under the lock. None: `_decide` and `_probabilities` answer."""
+        return None
 
     def _decide(self, X: NDArray[Any]) -> NDArray[np.int64]:
         raise NotImplementedError
@@ -277,31 +422,13 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} has learned nothing yet; call partial_fit first")
 
 
-def _held_bytes(value: Any, seen: set[int]) -> int:
-    """Bytes of the arrays, tensors and random states reachable from `value`, each memory once."""
-    if isinstance(value, np.ndarray):
-        while isinstance(value.base, np.ndarray):
-            value = value.base
-        address, size = value.ctypes.data, value.nbytes
-    elif isinstance(value, torch.Tensor):
-        storage = value.untyped_storage()
-        address, size = storage.data_ptr(), storage.nbytes()
-    elif isinstance(value, torch.Generator):
-        address, size = id(value), value.get_state().numel()
-    elif isinstance(value, torch.nn.Module):
-        return _held_bytes([*value.parameters(), *value.buffers()], seen)
-    elif isinstance(value, dict):
-        return sum(_held_bytes(part, seen) for part in value.values())
-    elif isinstance(value, (list, tuple)):
-        return sum(_held_bytes(part, seen) for part in value)
-    elif type(value).__module__.startswith("votestream."):
-        if id(value) in seen:
-            return 0
-        seen.add(id(value))
-        return _held_bytes(vars(value), seen)
-    else:
-        return 0
-    if address in seen:
-        return 0
-    seen.add(address)
-    return size
+@cache
+def _argument_names(cls: type[Learner]) -> list[str]:
+    return cls._get_param_names()
+
+
+def _plain(value: Any) -> Any:
+    """A constructor's argument as JSON can hold it."""
+    if isinstance(value, torch.device):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value

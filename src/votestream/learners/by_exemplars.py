@@ -1,4 +1,4 @@
-"""What learners on an exemplar memory (knn, er_features) share: showing what they keep."""
+"""What learners on an exemplar memory (candidates_voting, knn, er_features) share: showing what they keep."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from votestream.learners.base import Learner
 from votestream.learners.exemplars import Exemplars
+from votestream.learners.guard import learned
 from votestream.memory import FeatureMemory
 
 
@@ -15,23 +16,21 @@ class ExemplarLearner(Learner):
 
     _memory: FeatureMemory
 
-    @property
+    @learned
     def exemplars_(self) -> Exemplars:
-        """The features kept, class by class in order of arrival, with their labels and tasks."""
-        self._check_fitted()
-        store = self._memory.store
-        order = np.lexsort((store.arrivals, store.labels))
+        """The features kept, class by class as `classes_`, in order of arrival, with their labels and tasks."""
+        store, naming = self._memory.store, self._naming()
+        order = np.lexsort((store.arrivals, naming.order.argsort()[store.labels]))
         numbers = store.labels[order]
-        return Exemplars(store.items[order], self.classes_[numbers], self.task_of_class_[numbers])
+        features = store.items[order] * np.float32(1 / self._unit)
+        return Exemplars(features, naming.seen[numbers], self._task_numbers()[numbers])
 
-    @property
+    @learned
     def class_means_(self) -> NDArray[np.float64]:
         """The mean of each class, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._memory.statistics.means
+        return self._sorted(self._memory.statistics.means) / self._unit
 
-    @property
+    @learned
     def class_counts_(self) -> NDArray[np.int64]:
         """The samples seen of each class, (C,), as `classes_`."""
-        self._check_fitted()
-        return self._memory.statistics.counts
+        return self._sorted(self._memory.statistics.counts)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.learners.base import Learner
+from votestream.learners.guard import Predictor, learned
 from votestream.memory import ClassMoments, Pending
 from votestream.persistence import joined, part_of
 from votestream.place import Place, one_thread
@@ -15,7 +16,7 @@ from votestream.validation import check_positive
 
 
 class MomentLearner(Learner):
-    """Keeps class moments, merged block by block; a subclass says which (`scatter`) and how to decide by them.
+    """Keeps class moments, merged block by block; a subclass says which (`scatter`) and has a `_rule` to decide by.
 
     Rows wait until a block of the stream is full. Answering merges those that wait into a copy of the
     moments, so that asking leaves no trace in what is learned.
@@ -23,8 +24,6 @@ class MomentLearner(Learner):
 
     scatter: str | None = None
     block = 256  # rows merged at once
-
-    _working = ("_rule",)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -38,10 +37,8 @@ class MomentLearner(Learner):
         self._place = Place(self.device)
         self._pending = Pending(width, self.block)
         self._merged = ClassMoments(width, self.scatter)
-        self._rule: Any = None  # what `_prepare` made of the moments
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._rule = None
         for rows, numbers in self._pending.add(X, classes):
             with one_thread():
                 self._merged.add(self._seen(rows), numbers)
@@ -58,26 +55,22 @@ class MomentLearner(Learner):
         moments.add(self._seen(self._pending.rows), self._pending.classes)
         return moments
 
-    def _prepared(self) -> Any:
-        """What every query needs, made once after learning."""
-        if self._rule is None:
-            self._rule = self._prepare(self._moments())
-        return self._rule
+    def _predictor(self) -> Predictor:
+        return self._rule(self._moments())
 
-    def _prepare(self, moments: ClassMoments) -> Any:
+    def _rule(self, moments: ClassMoments) -> Predictor:
+        """How to decide by the moments, which are not the learner's own to change."""
         raise NotImplementedError
 
-    @property
+    @learned
     def class_means_(self) -> NDArray[np.float64]:
         """The mean of each class, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._moments().means.copy()
+        return self._sorted(self._moments().means) / self._unit
 
-    @property
+    @learned
     def class_counts_(self) -> NDArray[np.int64]:
         """The samples seen of each class, (C,), as `classes_`."""
-        self._check_fitted()
-        return self._moments().counts.copy()
+        return self._sorted(self._moments().counts)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return joined({"pending": self._pending.state(), "moments": self._merged.state()})

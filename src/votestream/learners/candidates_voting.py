@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
-from votestream.learners.base import Learner, register
-from votestream.learners.exemplars import Exemplars
-from votestream.learners.head import GrowingHead
+from votestream.learners.base import register
+from votestream.learners.by_exemplars import ExemplarLearner
+from votestream.learners.guard import learned
+from votestream.learners.head import GrowingHead, unit_scale
 from votestream.learners.revisited import Revisited
 from votestream.learners.vote import Vote
-from votestream.memory import KEEP_RULES, FeatureMemory, uniform
+from votestream.learners.vote_predictor import DECISIONS, VotePredictor
+from votestream.memory import KEEP_RULES, ExemplarStore, FeatureMemory, uniform
 from votestream.persistence import joined, part_of
-from votestream.place import Array, Place, library_of
+from votestream.place import Place
 from votestream.random_pool import RandomPool
-from votestream.validation import as_labels, check_choice, check_positive
+from votestream.validation import as_features, as_labels, check_choice, check_positive
 
-DECISIONS = ("vote", "argmax", "nearest")
 SPAN = 30  # rows offered to the memory at once, at most
 PAPER = {"beta": 0.5, "scale": None, "centre": False}  # where the paper says otherwise than our defaults
 
 
 @register("candidates_voting")
-class CandidatesVoting(Learner):
+class CandidatesVoting(ExemplarLearner):
     """A head that grows task by task, exemplar features, and a vote among the tasks' candidates.
 
     Parameters
@@ -52,7 +54,8 @@ class CandidatesVoting(Learner):
         large mean that tells no class from another and keeps SGD from settling.
     young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
-    preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False.
+    preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False. An
+        argument that is given another value than its default wins.
     seed, device : "auto" is the GPU if there is one.
 
     The paper's ablation: Baseline is `augment=False, decide="argmax"`; with EA `decide="argmax"`; with
@@ -72,10 +75,12 @@ class CandidatesVoting(Learner):
     >>> float((model.predict(X) == y).mean())
     1.0
     >>> model.classes_.tolist(), model.task_of_class_.tolist()
-    (['dog', 'cat', 'elm', 'oak'], [0, 0, 1, 1])
+    (['cat', 'dog', 'elm', 'oak'], [0, 0, 1, 1])
     """
 
-    _working = ("_ready", "_earlier")
+    _working = ("_earlier",)
+    _fixed = ("budget", "freeze", "keep", "quota", "expected_classes", "bias", "init", "scale", "centre", "seed")
+    _asked_with = ("beta", "decide", "sigma", "alpha_r", "seed", "preset")
 
     def __init__(
         self,
@@ -124,7 +129,9 @@ class CandidatesVoting(Learner):
         self.device = device
 
     def _setting(self, name: str) -> Any:
-        return PAPER.get(name, getattr(self, name)) if self.preset == "paper" else getattr(self, name)
+        """An argument, or the preset's value where the argument has its default."""
+        given, default = getattr(self, name), inspect.signature(type(self)).parameters[name].default
+        return PAPER[name] if self.preset == "paper" and given == default else given
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -137,6 +144,8 @@ class CandidatesVoting(Learner):
         check_choice("keep", self.keep, tuple(KEEP_RULES))
         check_choice("sigma", self.sigma, ("class", "global"))
         check_choice("init", self.init, ("uniform", "zeros"))
+        for name in ("augment", "freeze", "bias", "centre"):
+            check_choice(name, getattr(self, name), (False, True))
         check_choice("preset", self.preset, (None, "paper"))
         check_choice("quota", self.quota, ("seen", "fixed"))
         if self.quota == "fixed":
@@ -150,7 +159,7 @@ class CandidatesVoting(Learner):
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     # ---- learning phase -------------------------------------------------------------------------
@@ -163,12 +172,15 @@ class CandidatesVoting(Learner):
         and the one nearest to its mean would be kept many times.
         """
         check_positive("passes", passes, int)
-        rows = self._check_X(X, self.n_features_in_ if self._is_fitted() else None)
-        labels = as_labels(y, len(rows))
-        self.partial_fit(rows, labels, self._next_task() if task is None else task)
-        classes = np.array([self._index[label] for label in labels])
+        with self._guard.lock:
+            self.partial_fit(X, y, self._next_task() if task is None else task)
+            rows = self._check_X(X, self.n_features_in_)
+            self._pass_again(rows, np.array([self._index[label] for label in as_labels(y, len(rows))]), passes - 1)
+        return self
+
+    def _pass_again(self, rows: NDArray[np.float32], classes: NDArray[np.int64], passes: int) -> None:
         try:
-            for _ in range(passes - 1):
+            for _ in range(passes):
                 order = torch.randperm(len(rows), generator=self._random.generator).numpy()
                 for start in range(0, len(rows), self.batch_size):
                     some = order[start : start + self.batch_size]
@@ -176,13 +188,13 @@ class CandidatesVoting(Learner):
         except BaseException:  # as in partial_fit
             self._broken = True
             raise
-        return self
+        finally:
+            self._guard.now = None
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])
-        scale = self._setting("scale")
-        spread = float(X.std(dtype=np.float64))
-        self._scale = np.float32(1 / spread if scale == "auto" and spread else 1 if scale in (None, "auto") else scale)
+        self._head.begin(X)
+        self._scale = unit_scale(X, self._setting("scale"))
 
     def _allocate(self, width: int) -> None:
         self._random = RandomPool(self.seed)
@@ -191,10 +203,8 @@ class CandidatesVoting(Learner):
         expected = self.expected_classes if self.quota == "fixed" and self.expected_classes else 1
         self._memory = FeatureMemory(width, self.budget, self.keep, self.seed, expected)
         self._earlier: tuple[tuple[int, int], NDArray[np.intp]] = ((-1, -1), np.empty(0, np.intp))
-        self._ready: _Ready | None = None
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._ready = None
         waiting, n = 0, len(X)  # rows from `waiting` on are trained on, but not yet offered to the memory
         for begin in range(-offset, n, self.batch_size):
             start, end = max(begin, 0), min(n, begin + self.batch_size)
@@ -223,14 +233,13 @@ class CandidatesVoting(Learner):
         """The new samples, each joined by `pairs` augmented exemplars of earlier tasks."""
         slots, n = self._earlier_slots(), len(X)
         if not (self.pairs and len(slots)):
-            return X * self._scale, classes
+            return self._head.scaled(X, self._scale), classes
         drawn = uniform(slots, self.pairs * n, self._random)
         labels = self._memory.store.labels.take(drawn)
         exemplars = self._memory.store.items.take(drawn, axis=0)
         if self.augment:
             exemplars += self._noise(labels, self._tasks.block_start, self._random)
-        batch = np.concatenate((X, exemplars))
-        batch *= self._scale
+        batch = self._head.scaled(np.concatenate((X, exemplars)), self._scale)
         return batch, np.concatenate((classes, labels))
 
     def _earlier_slots(self) -> NDArray[np.intp]:
@@ -254,40 +263,8 @@ class CandidatesVoting(Learner):
 
     def vote(self, X: ArrayLike) -> Vote:
         """How the decision of each row falls, task by task (Eq. 3 to 5), whatever `decide` says."""
-        rows, get, classes = self._place.put(self._query(X)), self._place.get, self.classes_
-        _, candidates, s_hat, w, gamma, score = (get(part) for part in self._vote(rows))
-        winner = score.argmax(1)
-        named = classes[candidates]
-        return Vote(named, s_hat, w, gamma[:, 0], score, named[np.arange(len(winner)), winner], winner)
-
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        check_choice("decide", self.decide, DECISIONS)  # it may have been set since learning began
-        rows = self._place.put(X)
-        if self.decide == "argmax":
-            winner = self._logits(rows).argmax(1)
-        elif self.decide == "nearest":
-            winner = self._class_distances(rows).argmin(1)
-        else:
-            _, candidates, _, _, _, score = self._vote(rows)
-            winner = candidates[library_of(rows).arange(len(rows)), score.argmax(1)]
-        return self._place.get(winner)
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """A task's score goes to its candidate, and to its other classes as their logits fall short of it.
-
-        With decide="argmax" the softmax of the logits, with "nearest" the prior class by class.
-        """
-        rows, get = self._place.put(X), self._place.get
-        if self.decide == "nearest":
-            return voting.prior(get(self._class_distances(rows)).astype(np.float64))
-        logits = get(self._logits(rows)).astype(np.float64)
-        if self.decide == "argmax":
-            shares = np.exp(logits - logits.max(1, keepdims=True))
-        else:
-            s, _, _, _, _, score = (get(part).astype(np.float64) for part in self._vote(rows))
-            task = self.task_of_class_
-            shares = score[:, task] * np.exp(logits - s[:, task])
-        return shares / shares.sum(1, keepdims=True)
+        rows, now = self._query(X), self._now()
+        return now.predictor.vote(rows, now.naming.seen)
 
     def examiner(self, X: ArrayLike) -> Callable[[NDArray[np.intp]], NDArray[Any]]:
         """A function of rows that answers as `predict(X[rows])` does, up to rounding, and learns to be quick at it.
@@ -295,56 +272,42 @@ class CandidatesVoting(Learner):
         For who asks about the same X after each task: on the CPU, distances to exemplars that are still there are
         not measured again.
         """
-        queries = self._check_X(X, None)
+        queries = as_features(X)
         known, tasks = Revisited(queries), np.empty(0, np.int64)
 
         def answer(rows: NDArray[np.intp]) -> NDArray[Any]:
             nonlocal known, tasks
-            if self.decide != "vote" or self._place.device.type != "cpu":
+            if self.decide != "vote" or self._unit != 1 or self._place.device.type != "cpu":
                 return self.predict(queries[rows])
-            now = self.task_of_class_
-            if (now[: len(tasks)] != tasks).any():  # tasks that were found have turned out to be one
-                known = Revisited(queries)
-            tasks, store = now, self._memory.store
-            near = known.distances(rows, store.items, store.arrivals, now[store.labels], now.max() + 1)
-            _, candidates, _, _, _, score = self._vote(queries[rows], near)
-            return self._labels()[candidates[np.arange(len(rows)), score.argmax(1)]]
+            with self._guard.lock:
+                now, prepared = self._task_numbers(), self._now()
+                if (now[: len(tasks)] != tasks).any():  # tasks that were found have turned out to be one
+                    known = Revisited(queries)
+                tasks, store = now, self._memory.store
+                near = known.distances(rows, store.items, store.arrivals, now[store.labels], now.max() + 1)
+            return prepared.naming.seen[prepared.predictor.decide(queries[rows], near)]
 
         return answer
 
-    def _vote(self, X: Array, near: Array | None = None) -> tuple[Array, Array, Array, Array, Array, Array]:
-        ready = self._prepared()
-        s, candidates = voting.candidates(self._logits(X), ready.table)
-        s_hat = voting.normalise(s, ready.norms[candidates])
-        w = voting.prior(ready.by_task.distances(X) if near is None else near)
-        gamma, score = voting.combine(s_hat, w, ready.beta)
-        return s, candidates, s_hat, w, gamma, score
-
-    def _logits(self, X: Array) -> Array:
-        return self._head.logits(X * self._scale)
-
-    def _class_distances(self, X: Array) -> Array:
-        return self._neighbours(self._memory.store.labels, self._head.n_classes).distances(X)
-
-    def _neighbours(self, groups: NDArray[np.int64], n_groups: int) -> voting.Neighbours:
-        items, put = self._memory.store.items, self._place.put
-        if (groups[1:] < groups[:-1]).any():
-            order = groups.argsort(kind="stable")
-            items, groups = items[order], groups[order]
-        return voting.Neighbours(put(items), put(groups), n_groups)
-
-    def _prepared(self) -> _Ready:
-        """What every query needs, made once after learning."""
-        if self._ready is None:
-            task_of_class = self.task_of_class_
-            table = voting.task_table(task_of_class)
-            by_task = self._neighbours(task_of_class[self._memory.store.labels], len(table))
-            norms = self._head.norms().clip(voting.EPS_N)
-            beta = self._setting("beta")
-            self._ready = _Ready(
-                self._place.put(table), norms, by_task, self._pilot_beta(by_task) if beta == "pilot" else beta
-            )
-        return self._ready
+    def _predictor(self) -> VotePredictor:
+        store, place, task_of_class = self._memory.store, self._place, self._task_numbers()
+        table = voting.task_table(task_of_class)
+        by_task = _neighbours(store, task_of_class[store.labels], len(table), place)
+        beta = self._setting("beta")
+        return VotePredictor(
+            decide_by=self.decide,
+            place=place,
+            head=self._head.frozen(),
+            norms=self._head.norms().clip(voting.EPS_N),
+            scale=self._scale,
+            task_of_class=task_of_class,
+            table=place.put(table),
+            by_task=by_task,
+            by_class=_neighbours(store, store.labels, self._head.n_classes, place)
+            if self.decide == "nearest"
+            else None,
+            beta=self._pilot_beta(by_task) if beta == "pilot" else float(beta),
+        )
 
     def _pilot_beta(self, by_task: voting.Neighbours) -> float:
         """The mean confidence of the prior over the pilot set: every exemplar, augmented once."""
@@ -355,35 +318,15 @@ class CandidatesVoting(Learner):
 
     # ---- what was learned -----------------------------------------------------------------------
 
-    @property
+    @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._head.rows[:, : self.n_features_in_].copy()
+        return self._sorted(self._head.rows[:, : self.n_features_in_]) * np.float32(self._unit)
 
-    @property
-    def exemplars_(self) -> Exemplars:
-        self._check_fitted()
-        store = self._memory.store
-        order = np.lexsort((store.arrivals, store.labels))
-        numbers = store.labels[order]
-        return Exemplars(store.items[order], self.classes_[numbers], self.task_of_class_[numbers])
-
-    @property
-    def class_means_(self) -> NDArray[np.float64]:
-        self._check_fitted()
-        return self._memory.statistics.means
-
-    @property
-    def class_counts_(self) -> NDArray[np.int64]:
-        self._check_fitted()
-        return self._memory.statistics.counts
-
-    @property
+    @learned
     def beta_(self) -> float:
         """The beta in use: the one given, or the pilot's estimate."""
-        self._check_fitted()
-        return float(self._prepared().beta)
+        return self._now().predictor.beta
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"head": self._head.rows, "scale": np.array(self._scale)}
@@ -397,10 +340,7 @@ class CandidatesVoting(Learner):
         self._random.restore(part_of(arrays, "random"))
 
 
-class _Ready(NamedTuple):
-    """What inference computes once from what was learned."""
-
-    table: Array
-    norms: Array
-    by_task: voting.Neighbours
-    beta: float
+def _neighbours(store: ExemplarStore, groups: NDArray[np.int64], n_groups: int, place: Place) -> voting.Neighbours:
+    """Distances to copies of the exemplars, group by group."""
+    order = groups.argsort(kind="stable")
+    return voting.Neighbours(place.put(store.items[order]), place.put(groups[order]), n_groups)

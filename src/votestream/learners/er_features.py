@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from votestream.learners.base import register
 from votestream.learners.by_exemplars import ExemplarLearner
-from votestream.learners.head import GrowingHead
+from votestream.learners.guard import learned
+from votestream.learners.head import GrowingHead, unit_scale
 from votestream.learners.linear import softmax
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 from votestream.persistence import joined, part_of
@@ -45,6 +46,8 @@ class FeatureReplay(ExemplarLearner):
     ['a', 'b']
     """
 
+    _fixed = ("budget", "keep", "scale", "centre", "seed")
+
     def __init__(
         self,
         budget: int = 2000,
@@ -76,13 +79,14 @@ class FeatureReplay(ExemplarLearner):
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
         check_choice("keep", self.keep, tuple(KEEP_RULES))
+        check_choice("centre", self.centre, (False, True))
         if self.scale != "auto":
             check_positive("scale (a number, or 'auto')", self.scale)
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])
-        spread = float(X.std(dtype=np.float64)) or 1.0
-        self._scale = np.float32(1 / spread if self.scale == "auto" else self.scale)
+        self._head.begin(X)
+        self._scale = unit_scale(X, self.scale)
 
     def _allocate(self, width: int) -> None:
         self._place = Place(self.device)
@@ -104,23 +108,15 @@ class FeatureReplay(ExemplarLearner):
             drawn = uniform(np.arange(len(store)), self.pairs * len(X), self._random)
             X = np.concatenate((X, store.items[drawn]))
             classes = np.concatenate((classes, store.labels[drawn]))
-        self._head.step(X * self._scale, classes, start=0, lr=self.lr)
+        self._head.step(self._head.scaled(X, self._scale), classes, start=0, lr=self.lr)
 
-    def _logits(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        place = self._place
-        return place.get(self._head.logits(place.put(X * self._scale)))
+    def _predictor(self) -> _HeadRule:
+        return _HeadRule(self._head.frozen(), self._scale, self._place)
 
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._logits(X).argmax(1)
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return softmax(self._logits(X).astype(np.float64))
-
-    @property
+    @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._head.rows.copy()
+        return self._sorted(self._head.rows) * np.float32(self._unit)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"head": self._head.rows, "scale": np.array(self._scale)}
@@ -132,3 +128,20 @@ class FeatureReplay(ExemplarLearner):
         self._scale = np.float32(arrays["scale"])
         self._memory.restore(part_of(arrays, "memory"))
         self._random.restore(part_of(arrays, "random"))
+
+
+class _HeadRule(NamedTuple):
+    """The largest logit decides."""
+
+    head: GrowingHead
+    scale: np.float32
+    place: Place
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self._logits(X).argmax(1)
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return softmax(self._logits(X).astype(np.float64))
+
+    def _logits(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self.place.get(self.head.logits(self.head.scaled(self.place.put(X), self.scale)))

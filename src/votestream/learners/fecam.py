@@ -11,7 +11,7 @@ from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
 from votestream.learners.linear import slices, softmax, whitening
 from votestream.memory import ClassMoments
-from votestream.place import Array, library_of
+from votestream.place import Array, Place, library_of
 from votestream.validation import check_positive
 
 JITTER = 1e-6  # of a correlation matrix's unit diagonal: the shrunk one may still be singular
@@ -48,6 +48,8 @@ class FeCAM(MomentLearner):
     """
 
     scatter = "class"
+    _fixed = ("tukey",)
+    _asked_with = ("gamma",)
     block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows
 
     def __init__(
@@ -77,15 +79,12 @@ class FeCAM(MomentLearner):
         self._power = float((1.0 if (X[0] < 0).any() else 0.5) if self.tukey == "auto" else self.tukey)
 
     def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        if self._power == 1:
-            return X
-        size = np.abs(X)
-        return np.copysign(np.sqrt(size) if self._power == 0.5 else size ** np.float32(self._power), X)
+        return _to_power(X, self._power)
 
-    def _prepare(self, moments: ClassMoments) -> _Metric:
+    def _rule(self, moments: ClassMoments) -> _Metric:
         means = moments.means / _length(moments.means)
         whiten = np.stack([self._metric(scatter) for scatter in moments.scatter])
-        return _Metric(self._place.put(means.astype(np.float32)), self._place.put(whiten))
+        return _Metric(self._place.put(means.astype(np.float32)), self._place.put(whiten), self._power, self._place)
 
     def _metric(self, scatter: NDArray[np.float32]) -> NDArray[np.float32]:
         """Of the class's normalised covariance, which is the same whatever the scatter is divided by."""
@@ -99,22 +98,6 @@ class FeCAM(MomentLearner):
         correlation = sigma / np.outer(deviation, deviation) + JITTER * np.eye(width)
         return whitening(correlation).astype(np.float32)
 
-    def _distances(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Squared, (n, C)."""
-        metric = self._prepared()
-        parts = [self._place.get(_distances(self._place.put(rows), *metric)) for rows in slices(self._unit(X), 1024)]
-        return np.concatenate(parts).astype(np.float64)
-
-    def _unit(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        seen = self._seen(X)
-        return seen / _length(seen)
-
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._distances(X).argmin(1)
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return softmax(-0.5 * self._distances(X))
-
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"power": np.array(self._power), **super()._arrays()}
 
@@ -124,8 +107,31 @@ class FeCAM(MomentLearner):
 
 
 class _Metric(NamedTuple):
-    means: Array  # (C, D), of unit length
+    """The distance to each class's mean, by its own covariance; everything that is compared has unit length."""
+
+    means: Array  # (C, D)
     whiten: Array  # (C, D, D)
+    power: float
+    place: Place
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self._distances(X).argmin(1)
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return softmax(-0.5 * self._distances(X))
+
+    def _distances(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Squared, (n, C)."""
+        seen = _to_power(X, self.power)
+        parts = [self._squared(self.place.put(rows)) for rows in slices(seen / _length(seen), 1024)]
+        return np.concatenate(parts).astype(np.float64)
+
+    def _squared(self, X: Array) -> NDArray[np.float32]:
+        columns = []
+        for mean, table in zip(self.means, self.whiten, strict=True):
+            z = (X - mean) @ table
+            columns.append((z * z).sum(1)[:, None])
+        return self.place.get(library_of(X).concatenate(columns, 1))
 
 
 def _length(rows: NDArray[Any]) -> NDArray[Any]:
@@ -134,9 +140,9 @@ def _length(rows: NDArray[Any]) -> NDArray[Any]:
     return np.where(length > 0, length, 1).astype(rows.dtype)
 
 
-def _distances(X: Array, means: Array, whiten: Array) -> Array:
-    columns = []
-    for mean, table in zip(means, whiten, strict=True):
-        z = (X - mean) @ table
-        columns.append((z * z).sum(1)[:, None])
-    return library_of(X).concatenate(columns, 1)
+def _to_power(X: NDArray[np.float32], power: float) -> NDArray[np.float32]:
+    """With its sign."""
+    if power == 1:
+        return X
+    size = np.abs(X)
+    return np.copysign(np.sqrt(size) if power == 0.5 else size ** np.float32(power), X)

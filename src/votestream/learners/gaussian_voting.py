@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
 from votestream.learners.base import Learner, register
+from votestream.learners.guard import learned
 from votestream.learners.linear import slices, softmax, whitening
 from votestream.learners.vote import Vote
 from votestream.memory import ClassGaussians, Pending, SharedScatter
@@ -18,6 +20,8 @@ from votestream.validation import check_positive
 
 RANK = 16  # directions of a class
 BLOCK = 512  # rows folded in at once
+LEAST_VARIANCE = 1e-30  # of a feature
+FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
 
 
 @register("gaussian_voting")
@@ -57,7 +61,8 @@ class GaussianVoting(Learner):
     array(['long', 'round'], dtype='<U5')
     """
 
-    _working = ("_ready",)
+    _fixed = ("budget_bytes", "power", "block")
+    _asked_with = ("strength", "few", "temperature")
 
     def __init__(
         self,
@@ -140,23 +145,15 @@ class GaussianVoting(Learner):
         self._place = Place(self.device)
         self._pending = Pending(width, self._block_rows(width))
         self._gaussians = ClassGaussians(width)
-        self._ready: _Ready | None = None
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._ready = None
         for rows, numbers in self._pending.add(X, classes):
             self._fold(self._gaussians, rows, numbers)
 
     def _fold(self, gaussians: ClassGaussians, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
         n_classes = max(len(gaussians.counts), int(classes.max()) + 1)
         with one_thread():
-            gaussians.add(self._transformed(X), classes, self._rank_for(n_classes))
-
-    def _transformed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        if self._power == 1:
-            return X
-        size = np.abs(X)
-        return np.copysign(np.sqrt(size) if self._power == 0.5 else size**self._power, X)
+            gaussians.add(_to_power(X, self._power), classes, self._rank_for(n_classes))
 
     def _settled(self) -> ClassGaussians:
         """Of everything learned, waiting rows too."""
@@ -173,37 +170,23 @@ class GaussianVoting(Learner):
 
         `s_hat` is the candidate's probability within its task, `prior` the task's, `score` their product.
         """
-        P = self._probabilities(self._query(X))
-        table = voting.task_table(self.task_of_class_)
+        rows, now = self._query(X), self._now()
+        P = now.predictor.probabilities(rows)
+        table = now.predictor.tasks
         score, candidates = voting.candidates(P, table)
         prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
         s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
-        winner, named = score.argmax(1), self.classes_[candidates]
+        winner, named = score.argmax(1), now.naming.seen[candidates]
         gamma = voting.confidence(prior)[:, 0]
-        s_hat, prior, gamma, score = (part.astype(np.float32) for part in (s_hat, prior, gamma, score))
-        return Vote(named, s_hat, prior, gamma, score, named[np.arange(len(winner)), winner], winner)
+        chosen = named[np.arange(len(winner)), winner]
+        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
 
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return np.concatenate([self._place.get(part.argmax(1)) for part in self._log_densities(X)])
+    def _predictor(self) -> _Densities:
+        temperature = self.temperature or self.n_features_in_**0.5 / 4
+        tasks = voting.task_table(self._task_numbers())
+        return _Densities(float(temperature), self._power, tasks, self._place, *self._prepare(self._settled()))
 
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        log = np.concatenate([self._place.get(part) for part in self._log_densities(X)]).astype(np.float64)
-        return softmax(log / (self.temperature or self.n_features_in_**0.5 / 4))
-
-    def _log_densities(self, X: NDArray[np.float32]) -> list[Array]:
-        """(n, C), a slice of rows at a time, up to a constant."""
-        ready = self._prepared()
-        return [
-            ready.log_densities(self._place.put(self._transformed(rows)))
-            for rows in slices(X, 8 * ready.table.shape[1])
-        ]
-
-    def _prepared(self) -> _Ready:
-        if self._ready is None:
-            self._ready = self._prepare(self._settled())
-        return self._ready
-
-    def _prepare(self, gaussians: ClassGaussians) -> _Ready:
+    def _prepare(self, gaussians: ClassGaussians) -> list[Array]:
         """In coordinates where W is the identity, class c varies by d = 1 + 1/n in every direction, and by
         d + a(n) (s - 1) in those where its own variance s is more than 1.
 
@@ -232,7 +215,7 @@ class GaussianVoting(Learner):
         # One product answers: the means first, then the H of every class, direction by direction.
         table = np.concatenate((means / d[:, None], H.transpose(1, 0, 2).reshape(-1, width)))
         parts = (centre, whiten, table.T, 1 / d, bias, np.einsum("crd,cd->rc", H, means))
-        return _Ready(*(self._place.put(np.ascontiguousarray(part, np.float32)) for part in parts))
+        return [self._place.put(np.ascontiguousarray(part, np.float32)) for part in parts]
 
     def _shared(self, gaussians: ClassGaussians) -> NDArray[np.float64]:
         """W, shrunk towards its diagonal by half when there are 4 D samples, and ever less."""
@@ -243,27 +226,25 @@ class GaussianVoting(Learner):
         diagonal = W.diagonal().copy()
         floor = 1e-4 * diagonal.mean() if diagonal.any() else 1.0  # classes of one sample have no spread
         W *= 1 - shrink
-        W[np.diag_indices(width)] = np.maximum(diagonal, floor) * (1 + 1e-4)
+        W[np.diag_indices(width)] = np.maximum(diagonal, max(floor, LEAST_VARIANCE)) * (1 + 1e-4)
         return W
 
     # ---- what was learned -----------------------------------------------------------------------
 
-    @property
+    @learned
     def class_means_(self) -> NDArray[np.float32]:
         """The mean of each class's transformed features, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._settled().means.copy()
+        return self._sorted(self._settled().means)
 
-    @property
+    @learned
     def class_counts_(self) -> NDArray[np.int64]:
-        self._check_fitted()
-        return self._settled().counts.copy()
+        """The samples seen of each class, (C,), as `classes_`."""
+        return self._sorted(self._settled().counts)
 
-    @property
+    @learned
     def ranks_(self) -> NDArray[np.int64]:
-        """How many directions of each class are kept, (C,)."""
-        self._check_fitted()
-        return np.array([len(lengths) for lengths in self._settled().lengths])
+        """How many directions of each class are kept, (C,), as `classes_`."""
+        return self._sorted(np.array([len(lengths) for lengths in self._settled().lengths]))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {
@@ -278,9 +259,21 @@ class GaussianVoting(Learner):
         self._gaussians.restore(part_of(arrays, "gaussians"))
 
 
-class _Ready(NamedTuple):
-    """What inference computes once from what was learned. C classes, r directions."""
+def _to_power(X: NDArray[np.float32], power: np.float32) -> NDArray[np.float32]:
+    """With its sign."""
+    if power == 1:
+        return X
+    size = np.abs(X)
+    return np.copysign(np.sqrt(size) if power == 0.5 else size**power, X)
 
+
+class _Densities(NamedTuple):
+    """What answering computes once from what was learned. C classes, r directions."""
+
+    temperature: float
+    power: np.float32
+    tasks: NDArray[np.int64]  # each task's classes
+    place: Place
     centre: Array  # (D,)
     whiten: Array  # (D, D)
     table: Array  # (D, C + r C)
@@ -288,9 +281,21 @@ class _Ready(NamedTuple):
     bias: Array  # (C,)
     across: Array  # (r, C) H m
 
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        log = np.concatenate([self.place.get(part) for part in self._slices(X)]).astype(np.float64)
+        return softmax(log / self.temperature)
+
+    def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
+        for rows in slices(X, 8 * self.table.shape[1]):
+            yield self.log_densities(self.place.put(_to_power(rows, self.power)))
+
     def log_densities(self, X: Array) -> Array:
+        """(n, C), up to a constant."""
         n, n_classes = len(X), len(self.bias)
-        Z = (X - self.centre) @ self.whiten
+        Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
         product = Z @ self.table
         along = product[:, n_classes:].reshape(n, len(self.across), n_classes) - self.across
         along *= along

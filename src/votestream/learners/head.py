@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from votestream.place import Array, Place, library_of, small_product
+from votestream.validation import LARGEST, warn_of_offsets
 
 LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
 
@@ -37,6 +40,10 @@ class GrowingHead:
         self._place = place
         self._rows = place.put(np.zeros((8, width + bias), np.float32))  # the bias is one more column
         self._numbers = place.put(np.arange(8))
+
+    def begin(self, X: NDArray[np.float32]) -> None:
+        """Warn where SGD will not get far: what these rows share swamps what tells them apart."""
+        warn_of_offsets(X, common=1e5 if self._centre else 50, differing=50, stacklevel=5)
 
     def grow(self, n_classes: int, generator: torch.Generator) -> None:
         """Rows for new classes, drawn as a linear layer's by default: uniform in ±1/sqrt(D)."""
@@ -75,12 +82,23 @@ class GrowingHead:
         block -= share * (self._numbers[start:end, None] == put(classes))
         self._rows[start:end] -= small_product(block, batch)
 
+    def frozen(self) -> GrowingHead:
+        """As it is now; what this one learns later does not change it."""
+        twin = copy.copy(self)
+        twin._rows = self._rows[: self.n_classes] * 1  # copied, by NumPy and torch alike
+        return twin
+
     def logits(self, X: Array) -> Array:
         return self._input(X) @ self._rows[: self.n_classes].T
 
     def norms(self) -> Array:
         weights = self._rows[: self.n_classes, : self.width]
         return library_of(weights).sqrt((weights * weights).sum(1))
+
+    @staticmethod
+    def scaled(X: Array, scale: np.float32) -> Array:
+        """Inputs times the scale, none so large that logits would overflow."""
+        return (X * scale).clip(-LARGEST, LARGEST)
 
     def _input(self, X: Array) -> Array:
         if not self._bias:
@@ -95,3 +113,15 @@ class GrowingHead:
 
     def restore(self, rows: NDArray[np.float32]) -> None:
         self._append(rows)
+
+
+def unit_scale(X: NDArray[np.float32], scale: float | str | None) -> np.float32:
+    """What the head's inputs are multiplied by: "auto" is what brings these rows to unit spread, None is 1.
+
+    >>> float(unit_scale(np.array([[-2.0, 2.0]], np.float32), "auto"))
+    0.5
+    """
+    if scale != "auto":
+        return np.float32(1 if scale is None else scale)
+    spread = float(X.std(dtype=np.float64))
+    return np.float32(min(1 / spread, LARGEST) if spread else 1)

@@ -46,7 +46,9 @@ class ImageClassifier(Learner):
         self.backbone = backbone
         self.learner = learner
 
-    def partial_fit(self, X: Pictures, y: ArrayLike, task: str | int | None = None) -> ImageClassifier:  # type: ignore[override]
+    def partial_fit(  # type: ignore[override]
+        self, X: Pictures, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+    ) -> ImageClassifier:
         """Learn pictures in their order. See `Learner.partial_fit`."""
         pictures = as_sequence(X)
         as_labels(y, len(pictures))
@@ -55,23 +57,28 @@ class ImageClassifier(Learner):
         if not len(pictures):
             raise ValueError("X is empty: there is no picture in it")
         features = self.backbone_(pictures)
-        learner = self._learner()
-        learner.partial_fit(features, y, task=task)
-        self._fitted = learner
+        with self._guard.lock:
+            learner = self._learner()
+            learner.partial_fit(features, y, task=task, classes=classes)
+            self._fitted = learner
         return self
+
+    def _afresh(self) -> ImageClassifier:
+        return ImageClassifier(self.backbone, None if self.learner is None else clone(self.learner))
 
     @property
     def backbone_(self) -> Backbone:
         """The backbone itself, made when it is first needed."""
-        if getattr(self, "_made_from", None) != self.backbone:
-            if hasattr(self, "_made") and self._is_fitted():
-                raise ValueError(
-                    f"this model was taught through the backbone {self._made.name!r}, and another one's features mean "
-                    "something else: set backbone back, or teach a clone"
-                )
-            self._made = create_backbone(self.backbone) if isinstance(self.backbone, str) else self.backbone
-            self._made_from = self.backbone
-        return self._made
+        with self._guard.lock:
+            if getattr(self, "_made_from", None) != self.backbone:
+                if hasattr(self, "_made") and self._is_fitted():
+                    raise ValueError(
+                        f"this model was taught through the backbone {self._made.name!r}, and another one's features "
+                        "mean something else: set backbone back, or teach a clone"
+                    )
+                self._made = create_backbone(self.backbone) if isinstance(self.backbone, str) else self.backbone
+                self._made_from = self.backbone
+            return self._made
 
     def _learner(self) -> Learner:
         if hasattr(self, "_fitted"):
@@ -115,6 +122,10 @@ class ImageClassifier(Learner):
         return self.learner_.classes_
 
     @property
+    def classes_seen_(self) -> NDArray[Any]:
+        return self.learner_.classes_seen_
+
+    @property
     def task_of_class_(self) -> NDArray[np.int64]:
         return self.learner_.task_of_class_
 
@@ -139,6 +150,9 @@ class ImageClassifier(Learner):
         return self.learner_.memory_bytes(working)
 
     # ---- saving ---------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        """The learner checks its own."""
 
     def _header(self) -> dict[str, Any]:
         return {"learner": self.name, "backbone": describe(self.backbone_), "inner": self.learner_._header()}

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from votestream.learners.base import Learner, register
-from votestream.learners.linear import LinearRule, slices, softmax
+from votestream.learners.guard import learned
+from votestream.learners.linear import LinearRule, slices
 from votestream.memory.statistics import extended
 from votestream.place import Place
 from votestream.validation import check_positive
@@ -40,7 +41,7 @@ class JointProbe(Learner):
 
     bounded = False
 
-    _working = ("_rule",)
+    _asked_with = ("weight_decay", "max_iter")
 
     def __init__(
         self,
@@ -72,10 +73,8 @@ class JointProbe(Learner):
         self._rows = np.empty((256, width), np.float32)
         self._numbers = np.empty(256, np.int64)
         self._size = 0
-        self._rule: LinearRule | None = None
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._rule = None
         start, self._size = self._size, self._size + len(X)
         if self._size > len(self._rows):
             capacity = max(self._size, 2 * len(self._rows))
@@ -83,21 +82,17 @@ class JointProbe(Learner):
         self._rows[start : self._size] = X
         self._numbers[start : self._size] = classes
 
-    def _prepared(self) -> LinearRule:
-        if self._rule is None:
-            rows = self._rows[: self._size]
-            mean = rows.mean(0, dtype=np.float64).astype(np.float32)
-            deviation = rows.std(0, dtype=np.float64).astype(np.float32)
-            deviation[deviation <= 1e-6 * np.abs(mean)] = 1  # a feature that never changes, but for rounding
-            device, n_classes, batches = self._place.device, len(self._index), []
-            for part, numbers in zip(
-                slices(rows, n_classes), slices(self._numbers[: self._size], n_classes), strict=True
-            ):
-                standard = np.pad((part - mean) / deviation, ((0, 0), (0, 1)), constant_values=1)
-                batches.append((torch.tensor(standard, device=device), torch.tensor(numbers, device=device)))
-            W = self._fit(batches)
-            self._rule = LinearRule(W[:, :-1] / deviation, W[:, -1], mean, self._place)
-        return self._rule
+    def _predictor(self) -> LinearRule:
+        rows = self._rows[: self._size]
+        mean = rows.mean(0, dtype=np.float64).astype(np.float32)
+        deviation = rows.std(0, dtype=np.float64).astype(np.float32)
+        deviation[deviation <= 1e-6 * np.abs(mean)] = 1  # a feature that never changes, but for rounding
+        device, n_classes, batches = self._place.device, len(self._index), []
+        for part, numbers in zip(slices(rows, n_classes), slices(self._numbers[: self._size], n_classes), strict=True):
+            standard = np.pad((part - mean) / deviation, ((0, 0), (0, 1)), constant_values=1)
+            batches.append((torch.tensor(standard, device=device), torch.tensor(numbers, device=device)))
+        W = self._fit(batches).astype(np.float64)
+        return LinearRule(W[:, :-1] / deviation, W[:, -1], mean, self._place)
 
     def _fit(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> NDArray[np.float32]:
         """Weights on standardised features that end in a 1: the last column is the intercept."""
@@ -122,30 +117,22 @@ class JointProbe(Learner):
             optimiser.step(loss_and_gradient)
         return W.cpu().numpy()
 
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._prepared().decide(X)
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return softmax(self._prepared().scores(X))
-
-    @property
+    @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the classifier, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._prepared().weights.copy()
+        return self._sorted(self._now().predictor.weights) * np.float32(self._unit)
 
-    @property
+    @learned
     def class_counts_(self) -> NDArray[np.int64]:
         """The samples kept of each class, (C,), as `classes_`."""
-        self._check_fitted()
-        return np.bincount(self._numbers[: self._size])
+        return self._sorted(np.bincount(self._numbers[: self._size]))
 
-    @property
+    @learned
     def class_means_(self) -> NDArray[np.float64]:
         """The mean of each class, (C, D), as `classes_`."""
-        counts, sums = self.class_counts_, np.zeros((len(self._index), self.n_features_in_))
+        sums = np.zeros((len(self._index), self.n_features_in_))
         np.add.at(sums, self._numbers[: self._size], self._rows[: self._size])
-        return sums / counts[:, None]
+        return self._sorted(sums) / self.class_counts_[:, None] / self._unit
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"rows": self._rows[: self._size], "classes": self._numbers[: self._size]}

@@ -43,7 +43,8 @@ class NearestNeighbours(ExemplarLearner):
     ['b', 'b']
     """
 
-    _working = ("_ready",)
+    _fixed = ("budget", "keep", "seed")
+    _asked_with = ("k", "weights")
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class NearestNeighbours(ExemplarLearner):
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _begin(self, X: NDArray[np.float32]) -> None:
@@ -85,43 +86,17 @@ class NearestNeighbours(ExemplarLearner):
     def _allocate(self, width: int) -> None:
         self._place = Place(self.device)
         self._memory = FeatureMemory(width, self.budget, self.keep, self.seed)
-        self._ready: _Ready | None = None
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._ready = None
         self._memory.observe(X, classes)
 
-    def _prepared(self) -> _Ready:
-        if self._ready is None:
-            items, put = self._memory.store.items, self._place.put
-            centre = items.mean(0)  # distances from the middle of the exemplars keep float32 exact enough
-            points = items - centre
-            self._ready = _Ready(put(centre), put(points), put((points * points).sum(1)))
-        return self._ready
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Each class's share of the votes."""
-        parts = [self._votes(rows) for rows in slices(X, max(len(self._memory.store), self.k * X.shape[1]))]
-        return np.concatenate(parts)
-
-    def _votes(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Shares of the votes on some rows, (n, C)."""
-        centre, points, sizes = self._prepared()
-        labels, k = self._memory.store.labels, min(self.k, len(points))
-        centred = self._place.put(X) - centre
-        nearest = self._place.get(_smallest(sizes - 2 * (centred @ points.T), k))  # |x|² is the same for all
-        offsets = X[:, None] - self._memory.store.items[nearest]
-        distances = np.sqrt(np.einsum("nkd,nkd->nk", offsets, offsets, dtype=np.float64))
-        order = distances.argsort(1, kind="stable")
-        distances, voters = np.take_along_axis(distances, order, 1), labels[np.take_along_axis(nearest, order, 1)]
-        votes = np.zeros((len(X), len(self._index)))
-        for rank in range(k):
-            weight = 1 / (distances[:, rank] + EPS) if self.weights == "distance" else 1
-            votes[np.arange(len(X)), voters[:, rank]] += weight * (1 - TIE * rank)
-        return votes / votes.sum(1, keepdims=True)
-
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._probabilities(X).argmax(1)
+    def _predictor(self) -> _Voters:
+        store, put = self._memory.store, self._place.put
+        items = store.items.copy()
+        centre = items.mean(0)  # distances from the middle of the exemplars keep float32 exact enough
+        points = items - centre
+        arrays = put(centre), put(points), put((points * points).sum(1))
+        return _Voters(items, store.labels.copy(), *arrays, len(self._index), self.k, self.weights, self._place)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return self._memory.state()
@@ -131,10 +106,39 @@ class NearestNeighbours(ExemplarLearner):
         self._memory.restore(arrays)
 
 
-class _Ready(NamedTuple):
+class _Voters(NamedTuple):
+    items: NDArray[np.float32]
+    labels: NDArray[np.int64]
     centre: Array
     points: Array  # the exemplars less the centre
     sizes: Array  # their squared lengths
+    n_classes: int
+    k: int
+    weights: str
+    place: Place
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self.probabilities(X).argmax(1)
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Each class's share of the votes."""
+        parts = [self._votes(rows) for rows in slices(X, max(len(self.items), self.k * X.shape[1]))]
+        return np.concatenate(parts)
+
+    def _votes(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Shares of the votes on some rows, (n, C)."""
+        k = min(self.k, len(self.items))
+        centred = self.place.put(X) - self.centre
+        nearest = self.place.get(_smallest(self.sizes - 2 * (centred @ self.points.T), k))  # |x|² is the same for all
+        offsets = X[:, None] - self.items[nearest]
+        distances = np.sqrt(np.einsum("nkd,nkd->nk", offsets, offsets, dtype=np.float64))
+        order = distances.argsort(1, kind="stable")
+        distances, voters = np.take_along_axis(distances, order, 1), self.labels[np.take_along_axis(nearest, order, 1)]
+        votes = np.zeros((len(X), self.n_classes))
+        for rank in range(k):
+            weight = 1 / (distances[:, rank] + EPS) if self.weights == "distance" else 1
+            votes[np.arange(len(X)), voters[:, rank]] += weight * (1 - TIE * rank)
+        return votes / votes.sum(1, keepdims=True)
 
 
 def _smallest(table: Array, k: int) -> Array:

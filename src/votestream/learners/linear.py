@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,29 +10,44 @@ import torch
 from numpy.typing import NDArray
 
 from votestream.place import Array, Place
+from votestream.validation import LARGEST
 
+STEEPEST = 1e20  # the largest weight: times a feature of LARGEST it stays well inside float32
 SLICE = 1 << 22  # numbers of the widest array that answering makes at once
 
 
 class LinearRule:
-    """Scores W (x - centre) + bias, and the class of the largest.
+    """A predictor: scores W (x - centre) + bias, and the class of the largest; `link` makes them probabilities.
 
     The centre keeps float32 exact enough where features share a large mean.
 
     >>> rule = LinearRule(np.eye(2), np.zeros(2), np.array([5.0, 5.0]), Place("cpu"))
     >>> rule.decide(np.array([[6.0, 5.0], [5.0, 6.0]], np.float32)).tolist()
     [0, 1]
+    >>> rule.probabilities(np.array([[6.0, 6.0]], np.float32)).tolist()
+    [[0.5, 0.5]]
     """
 
-    def __init__(self, weights: NDArray[Any], bias: NDArray[Any], centre: NDArray[Any], place: Place) -> None:
+    def __init__(
+        self,
+        weights: NDArray[Any],
+        bias: NDArray[Any],
+        centre: NDArray[Any],
+        place: Place,
+        link: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+    ) -> None:
         self._place = place
-        self.weights = weights.astype(np.float32)
+        self._link = link or softmax
+        self.weights = weights.clip(-STEEPEST, STEEPEST).astype(np.float32)
         self._table = place.put(np.ascontiguousarray(self.weights.T))
-        self._bias = place.put(bias.astype(np.float32))
+        self._bias = place.put(bias.clip(-LARGEST * STEEPEST, LARGEST * STEEPEST).astype(np.float32))
         self._centre = place.put(centre.astype(np.float32))
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         return np.concatenate([self._place.get(scores.argmax(1)) for scores in self._slices(X)])
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return self._link(self.scores(X))
 
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n, C), on the host."""
@@ -50,13 +65,16 @@ def slices(X: NDArray[Any], width: int) -> Iterator[NDArray[Any]]:
 
 
 def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row by row.
+    """Row by row; where scores differ by less than float64 can tell in a probability, the largest still leads.
 
     >>> softmax(np.array([[0.0, 0.0]])).tolist()
     [[0.5, 0.5]]
+    >>> int(softmax(np.array([[0.0, 1e-30]])).argmax())
+    1
     """
-    shares = np.exp(scores - scores.max(1, keepdims=True))
-    return shares / shares.sum(1, keepdims=True)
+    largest = scores.max(1, keepdims=True)
+    shares = np.exp(scores - largest)
+    return _behind(shares, scores < largest) / shares.sum(1, keepdims=True)
 
 
 def onto_simplex(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -65,23 +83,27 @@ def onto_simplex(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> onto_simplex(np.array([[1.2, 0.4, -0.6]])).round(6).tolist()
     [[0.9, 0.1, 0.0]]
     """
+    scores = scores - scores.max(1, keepdims=True)  # the same shares, exact where scores are large
     high = -np.sort(-scores, axis=1)
     excess = (high.cumsum(1) - 1) / np.arange(1, scores.shape[1] + 1)
     last = (high > excess).sum(1, keepdims=True) - 1
     shares = np.maximum(scores - np.take_along_axis(excess, last, 1), 0)
-    return shares / shares.sum(1, keepdims=True)
+    return _behind(shares, scores < 0) / shares.sum(1, keepdims=True)
+
+
+def _behind(shares: NDArray[np.float64], lower: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Shares of lower scores that rounding made equal to the largest, a few units of the last place below it."""
+    shares[lower & (shares >= shares.max(1, keepdims=True))] *= 1 - 8 * np.finfo(np.float64).eps
+    return shares
 
 
 def solve(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
     """A^-1 B for a symmetric positive definite A, by Cholesky.
 
-    torch's, since NumPy's wakes threads even for small matrices, and waits for them while others keep the cores busy.
-
     >>> solve(np.array([[4.0]]), np.array([[6.0]])).tolist()
     [[1.5]]
     """
-    factor = torch.linalg.cholesky(torch.from_numpy(A))
-    return torch.cholesky_solve(torch.from_numpy(B), factor).numpy()
+    return torch.cholesky_solve(torch.from_numpy(B), _factor(A)).numpy()
 
 
 def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,5 +112,20 @@ def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> whitening(np.array([[4.0]])).tolist()
     [[0.5]]
     """
-    factor = torch.linalg.cholesky(torch.from_numpy(A))
+    factor = _factor(A)
     return torch.linalg.solve_triangular(factor, torch.eye(len(A), dtype=factor.dtype), upper=False).numpy().T
+
+
+def _factor(A: NDArray[np.float64]) -> torch.Tensor:
+    """The Cholesky factor of A; of A with a larger diagonal where rounding has left it short of positive definite.
+
+    torch's, since NumPy's wakes threads even for small matrices, and waits for them while others keep the cores busy.
+    """
+    matrix = torch.from_numpy(A)
+    factor, problem = torch.linalg.cholesky_ex(matrix)
+    for power in range(-10, 3):
+        if not problem:
+            break
+        more = 10.0**power * matrix.diagonal().clamp(min=1e-30)
+        factor, problem = torch.linalg.cholesky_ex(matrix + torch.diag(more))
+    return factor

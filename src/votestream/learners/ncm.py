@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
-from votestream.learners.linear import LinearRule, softmax
+from votestream.learners.linear import LinearRule
 from votestream.memory import ClassMoments
 
 
@@ -39,14 +38,8 @@ class NearestClassMean(MomentLearner):
         self.seed = seed
         self.device = device
 
-    def _prepare(self, moments: ClassMoments) -> LinearRule:
+    def _rule(self, moments: ClassMoments) -> LinearRule:
         """|x - mean|² is smallest where mean.x - |mean|²/2 is largest, from any origin; here the overall mean."""
         centre = moments.overall_mean().astype(np.float32)
         means = moments.means - centre
         return LinearRule(means, -0.5 * (means**2).sum(1), centre, self._place)
-
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._prepared().decide(X)
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return softmax(self._prepared().scores(X))

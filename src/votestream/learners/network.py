@@ -20,6 +20,7 @@ from votestream.backbones.images import as_sequence
 from votestream.learners.base import Learner
 from votestream.learners.classifier import Classifier
 from votestream.learners.exemplars import Exemplars
+from votestream.learners.guard import learned
 from votestream.learners.recall import describe, recall
 from votestream.learners.replayed import Replayed
 from votestream.memory import ImageMemory
@@ -49,6 +50,7 @@ class NetworkLearner(Learner):
     _made_from: str | Backbone
     _memory: ImageMemory
     _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_again")  # every model starts from the same
+    _fixed: tuple[str, ...] = ("budget", "seed")
     _keep = "reservoir"  # which pictures stay: a keep rule that decides from labels alone
 
     def __init__(
@@ -204,18 +206,16 @@ class NetworkLearner(Learner):
 
     # ---- what was learned -----------------------------------------------------------------------
 
-    @property
+    @learned
     def exemplars_(self) -> Exemplars:
         """The pictures kept, (n, size, size, 3) uint8, slot by slot, as `features`; their labels and tasks."""
-        self._check_fitted()
         images, numbers = self._memory.store.state().values()
-        return Exemplars(images.copy(), self._labels()[numbers], self.task_of_class_[numbers])
+        return Exemplars(images.copy(), self._naming().seen[numbers], self._task_numbers()[numbers])
 
-    @property
+    @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._answering().weight.detach().cpu().numpy().copy()
+        return self._sorted(self._answering().weight.detach().cpu().numpy())
 
     # ---- saving ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from votestream.backbones.backbone import exact
 from votestream.learners.base import Learner
 from votestream.learners.classifier import Classifier
 from votestream.learners.exemplars import Exemplars
+from votestream.learners.guard import learned
 from votestream.learners.knowledge import Knowledge, Pictures, both, no_pictures, select, untaught
 from votestream.learners.network import QUERIES, NetworkLearner, seed_torch, training
 from votestream.learners.passes import Loss, dropping, train
@@ -40,6 +41,7 @@ class OfflineLearner(NetworkLearner):
     A method is a subclass with a `_loss`, or with a `_learn_task` where there is more to a task than passes.
     """
 
+    _fixed = ()
     whole_tasks = True  # the data of a task are kept until it is over
     _working = (*NetworkLearner._working, "_asked")
     _drops: tuple[float, ...] = (49 / 70, 63 / 70)  # shares of the passes after which the learning rate
@@ -94,8 +96,9 @@ class OfflineLearner(NetworkLearner):
 
         task: its name; left out, the rows are a new task, "task 1" and so on.
         """
-        self.partial_fit(X, y, self._next_task() if task is None else task)
-        self._finish()
+        with self._guard.lock:
+            self.partial_fit(X, y, self._next_task() if task is None else task)
+            self._finish()
         return self
 
     def _allocate(self) -> None:
@@ -204,12 +207,16 @@ class OfflineLearner(NetworkLearner):
 
     # ---- what was learned -----------------------------------------------------------------------
 
-    @property
+    @learned
     def exemplars_(self) -> Exemplars:
-        """The pictures kept of the tasks that are over, (n, size, size, 3) uint8, as `features`; labels and tasks."""
-        self._check_fitted()
+        """The pictures kept of the tasks that are over, (n, size, size, 3) uint8, as `features`; labels and tasks.
+
+        Class by class as `classes_`, the most wanted first.
+        """
         images, numbers = (part.cpu().numpy() for part in self._known.exemplars)
-        return Exemplars(images.copy(), self._labels()[numbers], self.task_of_class_[numbers])
+        order = self._naming().order.argsort()[numbers].argsort(kind="stable")
+        numbers = numbers[order]
+        return Exemplars(images[order], self._naming().seen[numbers], self._task_numbers()[numbers])
 
     # ---- saving ---------------------------------------------------------------------------------
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from votestream.learners.base import Learner, register
+from votestream.learners.guard import learned
 from votestream.learners.linear import onto_simplex, slices
 from votestream.memory import GramSums, Pending
 from votestream.memory.gram import System, ridge_solution
 from votestream.persistence import joined, part_of
 from votestream.place import Array, Place
-from votestream.validation import check_choice, check_positive
+from votestream.validation import check_choice, check_positive, warn_of_offsets
 
 RIDGES = [10.0**power for power in range(-8, 9)]
 BLOCK = 500
@@ -39,7 +42,8 @@ class RanPAC(Learner):
     ----------
     projection : M, the random features.
     ridge : lambda, or "held-out" to choose it.
-    preset : "paper" takes the paper's 10,000 random features.
+    preset : "paper" takes the paper's 10,000 random features, unless `projection` is given another value than its
+        default.
     young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : "auto" is the GPU if there is one.
@@ -53,7 +57,8 @@ class RanPAC(Learner):
     True
     """
 
-    _working = ("_weights",)
+    _fixed = ("projection", "preset")
+    _asked_with = ("ridge",)
 
     def __init__(
         self,
@@ -84,7 +89,9 @@ class RanPAC(Learner):
     # ---- learning -------------------------------------------------------------------------------
 
     def _begin(self, X: NDArray[np.float32]) -> None:
-        M = PAPER["projection"] if self.preset == "paper" else self.projection
+        default = inspect.signature(type(self)).parameters["projection"].default
+        M = PAPER["projection"] if self.preset == "paper" and self.projection == default else self.projection
+        warn_of_offsets(X, common=3e4, differing=3e4, stacklevel=4)  # G, in float32, would hold nothing else
         self._allocate(X.shape[1], M, self.seed, 1 + (self.ridge == "held-out"))
 
     def _allocate(self, width: int, M: int, seed: int, n_parts: int) -> None:
@@ -96,10 +103,8 @@ class RanPAC(Learner):
         self._part[torch.randperm(BLOCK, generator=generator)[: BLOCK // 5].numpy()] = n_parts - 1
         self._pending = Pending(width, BLOCK)
         self._sums = [GramSums(M, self._place) for _ in range(n_parts)]
-        self._weights: Array | None = None
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._weights = None
         for rows, numbers in self._pending.add(X, classes):
             for sums, (H, own) in zip(self._sums, self._split(rows, numbers), strict=True):
                 sums.add(H, own)
@@ -113,24 +118,21 @@ class RanPAC(Learner):
         return [(H[self._place.put(own)], classes[own]) for own in owners]
 
     def _features(self, X: NDArray[np.float32]) -> Array:
-        return (self._place.put(X) @ self._W).clip(0)
+        return _random_features(self._place.put(X), self._W)
 
     # ---- deciding -------------------------------------------------------------------------------
 
-    def _prepared(self) -> Array:
-        """The weights of every class, (M, C), solved for once after learning."""
-        if self._weights is None:
-            waiting = self._split(self._pending.rows, self._pending.classes)
-            now = [sums.with_more(*more) for sums, more in zip(self._sums, waiting, strict=True)]
-            (G, Q), *held_out = [sums.system(len(self._index)) for sums in now]
-            ridge = self._choose(G, Q, held_out) if self.ridge == "held-out" else float(self.ridge)
-            for more_G, more_Q in held_out:
-                G += more_G
-                Q += more_Q
-            while (weights := ridge_solution(G, Q, ridge)) is None:
-                ridge *= 10  # it was too small to make the system definite
-            self._ridge, self._weights = ridge, self._place.put(weights.float().cpu().numpy())
-        return self._weights
+    def _predictor(self) -> _RidgeRule:
+        waiting = self._split(self._pending.rows, self._pending.classes)
+        now = [sums.with_more(*more) for sums, more in zip(self._sums, waiting, strict=True)]
+        (G, Q), *held_out = [sums.system(len(self._index)) for sums in now]
+        ridge = self._choose(G, Q, held_out) if self.ridge == "held-out" else float(self.ridge)
+        for more_G, more_Q in held_out:
+            G += more_G
+            Q += more_Q
+        while (weights := ridge_solution(G, Q, ridge)) is None:
+            ridge *= 10  # it was too small to make the system definite
+        return _RidgeRule(ridge, self._place.put(weights.float().cpu().numpy()), self._W, self._place)
 
     def _choose(self, G: torch.Tensor, Q: torch.Tensor, held_out: list[System]) -> float:
         """lambda with the least squared error on what was held out: tr(W^T G' W) - 2 tr(W^T Q') and a constant."""
@@ -143,26 +145,12 @@ class RanPAC(Learner):
         # Before anything was held out all are alike: the largest then, since little is known.
         return min(reversed(errors), key=errors.__getitem__) if errors else size
 
-    def _scores(self, X: NDArray[np.float32]) -> list[Array]:
-        weights = self._prepared()
-        return [self._features(rows) @ weights for rows in slices(X, len(weights))]
-
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return np.concatenate([self._place.get(scores.argmax(1)) for scores in self._scores(X)])
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The nearest to the scores, which estimate them."""
-        scores = np.concatenate([self._place.get(scores) for scores in self._scores(X)])
-        return onto_simplex(scores.astype(np.float64))
-
     # ---- what was learned -----------------------------------------------------------------------
 
-    @property
+    @learned
     def ridge_(self) -> float:
         """The lambda in use: the one given, or the one chosen."""
-        self._check_fitted()
-        self._prepared()
-        return self._ridge
+        return self._now().predictor.ridge
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         parts = {f"part{number}": sums.state() for number, sums in enumerate(self._sums)}
@@ -174,3 +162,26 @@ class RanPAC(Learner):
         self._pending.restore(part_of(arrays, "pending"))
         for number, sums in enumerate(self._sums):
             sums.restore(part_of(arrays, f"part{number}"))
+
+
+class _RidgeRule(NamedTuple):
+    ridge: float
+    weights: Array  # (M, C)
+    W: Array  # (D, M)
+    place: Place
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self.place.get(scores.argmax(1)) for scores in self._scores(X)])
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The nearest to the scores, which estimate them."""
+        scores = np.concatenate([self.place.get(scores) for scores in self._scores(X)])
+        return onto_simplex(scores.astype(np.float64))
+
+    def _scores(self, X: NDArray[np.float32]) -> Iterator[Array]:
+        for rows in slices(X, len(self.weights)):
+            yield _random_features(self.place.put(rows), self.W) @ self.weights
+
+
+def _random_features(X: Array, W: Array) -> Array:
+    return (X @ W).clip(0)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
+from votestream.learners.guard import learned
 from votestream.learners.linear import LinearRule, onto_simplex, solve
 from votestream.memory import ClassMoments
 from votestream.validation import check_positive
@@ -41,6 +42,7 @@ class StreamingRidge(MomentLearner):
     """
 
     scatter = "shared"
+    _asked_with = ("ridge",)
 
     def __init__(
         self, ridge: float = 1e-4, young: int = 20, batch_size: int = 10, seed: int = 0, device: str = "auto"
@@ -55,7 +57,7 @@ class StreamingRidge(MomentLearner):
         super()._check_params()
         check_positive("ridge", self.ridge)
 
-    def _prepare(self, moments: ClassMoments) -> LinearRule:
+    def _rule(self, moments: ClassMoments) -> LinearRule:
         shares = moments.counts / moments.counts.sum()
         mean = moments.overall_mean()
         between = moments.means - mean
@@ -65,16 +67,9 @@ class StreamingRidge(MomentLearner):
         G += self.ridge * size * np.eye(len(G))
         weights = solve(G, Q.T).T
         centre = mean.astype(np.float32)
-        return LinearRule(weights, shares + weights @ (centre - mean), centre, self._place)
+        return LinearRule(weights, shares + weights @ (centre - mean), centre, self._place, link=onto_simplex)
 
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._prepared().decide(X)
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return onto_simplex(self._prepared().scores(X))
-
-    @property
+    @learned
     def weights_(self) -> NDArray[np.float32]:
         """W, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._prepared().weights.copy()
+        return self._sorted(self._now().predictor.weights) * np.float32(self._unit)

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
-from votestream.learners.linear import LinearRule, softmax, solve
+from votestream.learners.guard import learned
+from votestream.learners.linear import LinearRule, solve
 from votestream.memory import ClassMoments
 from votestream.validation import check_choice, check_positive
 
@@ -19,7 +20,8 @@ class StreamingLDA(MomentLearner):
     Sigma is the within-class covariance of every sample seen, exact whatever the batch size, and
     Lambda = ((1 - shrinkage) Sigma + shrinkage v I)^-1. In the paper v = 1; here it is the mean variance
     tr(Sigma) / D, so that the scale of the features does not matter. The inverse is applied when an answer is
-    asked for, once. Kept: 8 (C (D + 1) + D²) bytes, and at most 256 rows that wait to be merged.
+    asked for, once. Probabilities are Bayes' rule for Gaussian classes that share Sigma. Kept: 8 (C (D + 1) + D²)
+    bytes, and at most 256 rows that wait to be merged.
 
     Parameters
     ----------
@@ -39,6 +41,7 @@ class StreamingLDA(MomentLearner):
     """
 
     scatter = "shared"
+    _asked_with = ("shrinkage", "prior")
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class StreamingLDA(MomentLearner):
             raise ValueError(f"shrinkage must be at most 1, got {self.shrinkage!r}")
         check_choice("prior", self.prior, (False, True))
 
-    def _prepare(self, moments: ClassMoments) -> LinearRule:
+    def _rule(self, moments: ClassMoments) -> LinearRule:
         """w = Lambda mean, b = -mean.Lambda mean / 2; both from the overall mean, which changes no decision."""
         counts = moments.counts
         sigma = moments.scatter / counts.sum()
@@ -77,22 +80,13 @@ class StreamingLDA(MomentLearner):
             bias += np.log(counts / counts.sum())
         return LinearRule(weights, bias, centre, self._place)
 
-    def _decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._prepared().decide(X)
-
-    def _probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Bayes' rule for Gaussian classes that share their covariance: the softmax of the discriminants."""
-        return softmax(self._prepared().scores(X))
-
-    @property
+    @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the discriminant, (C, D), as `classes_`."""
-        self._check_fitted()
-        return self._prepared().weights.copy()
+        return self._sorted(self._now().predictor.weights) * np.float32(self._unit)
 
-    @property
+    @learned
     def covariance_(self) -> NDArray[np.float64]:
         """Sigma, within the classes, before shrinking, (D, D)."""
-        self._check_fitted()
         moments = self._moments()
-        return moments.scatter / moments.counts.sum()
+        return moments.scatter / moments.counts.sum() / self._unit**2

@@ -62,7 +62,7 @@ class TaskLedger:
         start, top = 0, max(classes)
         for row, label in enumerate(classes):
             if row % 10 == 0 and top < len(self.task_of_class) and self._is_old():
-                self._clock += len(classes) - row  # nothing left to decide, nor to remember for later
+                self._follow_all(classes[row:])  # nothing left to decide
                 break
             new = label == len(self.task_of_class)
             if not told and (self._moves_on() if new else self._comes_back(label)):
@@ -121,6 +121,12 @@ class TaskLedger:
         self._last_seen[label] = self._clock
         if label >= self.block_start:
             self._blocks[-1][1] += 1
+
+    def _follow_all(self, classes: list[int]) -> None:
+        for label, row in dict(zip(classes, range(len(classes)), strict=True)).items():  # its last row
+            self._last_seen[label] = self._clock + row + 1
+        self._clock += len(classes)
+        self._blocks[-1][1] += sum(map(self.block_start.__le__, classes))
 
     def state(self) -> dict[str, Any]:
         return dict(vars(self))

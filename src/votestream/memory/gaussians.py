@@ -133,7 +133,9 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
     >>> lengths.tolist(), abs(directions).round(3).tolist(), lost
     ([2.5], [[1.0, 0.0]], 1.0)
     """
-    energy = float(np.vdot(rows, rows))
+    unit = np.float32(2.0 ** np.floor(np.log2(max(float(np.abs(rows).max()), 1e-30))))
+    rows = rows / unit  # a power of two changes no digit, and keeps the cubes below inside float32
+    energy = float(np.vdot(rows, rows)) * float(unit) ** 2
     if rank == 0:
         return np.zeros(0, np.float32), rows[:0], energy
     if len(rows) > 2 * rank + SPARE:
@@ -148,7 +150,8 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
     if not there.all():
         values, vectors = values[there], vectors[:, there]
     lengths = np.sqrt(values)
-    return lengths, (vectors / lengths).T @ rows, max(0.0, energy - float(values.sum()))
+    kept = float(values.sum()) * float(unit) ** 2
+    return lengths * unit, (vectors / lengths).T @ rows, max(0.0, energy - kept)
 
 
 @cache

@@ -22,7 +22,7 @@ class RandomPool:
     """
 
     def __init__(self, seed: int) -> None:
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(int(seed))
         self._left: dict[str, NDArray[Any]] = {kind: np.empty(0, np.float32) for kind in SIZES}
 
     def normal(self, n: int) -> NDArray[np.float32]:

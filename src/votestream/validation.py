@@ -46,7 +46,7 @@ def as_features(X: Any, width: int | None = None, model: str = "the model") -> N
     if X.dtype.kind not in "fiub":
         raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
     if X.ndim != 2:
-        hint = "; for one sample pass x[None], that is x.reshape(1, -1)" if X.ndim == 1 else ""
+        hint = ". Reshape your data: for one sample pass x[None]" if X.ndim == 1 else ""
         raise ValueError(f"Expected 2D array: X must be 2-D (n, D), got shape {X.shape}{hint}")
     if not len(X):
         raise ValueError(f"X is empty: 0 sample(s) (shape={X.shape}) while a minimum of 1 is required")
@@ -66,10 +66,11 @@ def as_features(X: Any, width: int | None = None, model: str = "the model") -> N
 
 def _as_numbers(X: NDArray[Any]) -> NDArray[np.float64]:
     """Rows of Python numbers, as a data frame of mixed columns gives them; text is not taken for numbers."""
-    flat = X.ravel().tolist()
-    odd = next((item for item in flat if not isinstance(item, (int, float, np.number, np.bool_))), None)
-    if odd is not None or None in flat:
-        raise ValueError(f"X must hold numbers, got dtype object with the argument {odd!r} ({type(odd).__name__})")
+    for item in X.ravel().tolist():
+        if item is None or isinstance(item, (str, bytes)):
+            raise ValueError(f"X must hold numbers, got dtype object with {item!r} in it")
+        if not isinstance(item, (int, float, np.number, np.bool_)):
+            raise TypeError(f"X must hold numbers: its argument must be no string but a number, got {item!r}")
     return X.astype(np.float64)
 
 
@@ -202,6 +203,8 @@ def as_labels(y: Any, n: int) -> list[str | int]:
 
 
 def _as_list(y: Any, n: int) -> list[Any]:
+    if y is None:
+        raise ValueError("learning requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
         raise ValueError(f"y must be a sequence of {n} labels, got the single value {y!r}")
     if isinstance(y, (Set, Mapping)):
@@ -219,6 +222,8 @@ def _as_list(y: Any, n: int) -> list[Any]:
         )
         y = np.asarray(y).reshape(-1)
     try:
+        if hasattr(y, "__array__") and not isinstance(y, torch.Tensor):
+            y = np.asarray(y)
         labels = y.tolist() if isinstance(y, (np.ndarray, torch.Tensor)) else list(y)
     except TypeError:
         raise ValueError(f"y must be a sequence of {n} labels, got {type(y).__name__}") from None

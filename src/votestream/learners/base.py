@@ -187,7 +187,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             self._begin(rows[: self.batch_size])
             self._began = {name: getattr(self, name) for name in self._fixed}
             self._index = index
-            self._tasks = TaskLedger(self.young)
+            self._tasks = TaskLedger(int(self.young))
             if names is not None:
                 self.feature_names_in_ = names
             self.n_features_in_ = rows.shape[1]
@@ -211,8 +211,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         found = {name: value for name, value in vars(fresh).items() if name not in arguments}
         with self._guard.lock:
             self.__dict__.update(found)
-            for name in set(vars(self)) - arguments - set(found):
-                delattr(self, name)
+            for name in {"_broken", "feature_names_in_"} - set(found):  # not every model has these
+                self.__dict__.pop(name, None)
             self._guard.now = self._guard.naming = None
         return self
 
@@ -353,7 +353,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             model.feature_names_in_ = np.array(header["feature_names"], object)
         model.n_features_in_ = header["n_features"]
         model._index = {label: number for number, label in enumerate(header["classes"])}
-        model._tasks = TaskLedger(model.young)
+        model._tasks = TaskLedger(int(model.young))
         model._tasks.restore(header["tasks"])
         model._set_arrays(arrays)
         return model

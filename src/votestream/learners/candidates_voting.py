@@ -238,7 +238,8 @@ class CandidatesVoting(ExemplarLearner):
         labels = self._memory.store.labels.take(drawn)
         exemplars = self._memory.store.items.take(drawn, axis=0)
         if self.augment:
-            exemplars += self._noise(labels, self._tasks.block_start, self._random)
+            spread = self._memory.statistics.spread(self._tasks.block_start) if self.sigma == "class" else None
+            exemplars += self._noise(labels, spread, self._random)
         batch = self._head.scaled(np.concatenate((X, exemplars)), self._scale)
         return batch, np.concatenate((classes, labels))
 
@@ -249,15 +250,14 @@ class CandidatesVoting(ExemplarLearner):
             self._earlier = (store.layout, block_start), (store.labels < block_start).nonzero()[0]
         return self._earlier[1]
 
-    def _noise(self, labels: NDArray[np.int64], n_classes: int, random: RandomPool) -> NDArray[np.float32]:
-        """alpha_r P, P ~ N(0, sigma) per element (Eq. 2), for exemplars of these classes."""
-        statistics = self._memory.statistics
-        noise = random.normal(len(labels) * statistics.width).reshape(-1, statistics.width)
-        if self.sigma == "class":
-            spread = statistics.spread(n_classes).take(labels, axis=0)
-        else:
-            spread = statistics.global_spread()
-        return noise * spread if self.alpha_r == 1 else noise * (np.float32(self.alpha_r) * spread)
+    def _noise(
+        self, labels: NDArray[np.int64], spread: NDArray[np.float32] | None, random: RandomPool
+    ) -> NDArray[np.float32]:
+        """alpha_r P, P ~ N(0, sigma) per element (Eq. 2), for exemplars of these classes; `spread` has a row a class."""
+        width = self._memory.statistics.width
+        noise = random.normal(len(labels) * width).reshape(-1, width)
+        sigma = self._memory.statistics.global_spread() if spread is None else spread.take(labels, axis=0)
+        return noise * sigma if self.alpha_r == 1 else noise * (np.float32(self.alpha_r) * sigma)
 
     # ---- inference phase ------------------------------------------------------------------------
 
@@ -312,7 +312,8 @@ class CandidatesVoting(ExemplarLearner):
     def _pilot_beta(self, by_task: voting.Neighbours) -> float:
         """The mean confidence of the prior over the pilot set: every exemplar, augmented once."""
         store = self._memory.store
-        pilot = store.items + self._noise(store.labels, self._head.n_classes, RandomPool(self.seed))
+        spread = self._memory.statistics.spread_of_all() if self.sigma == "class" else None
+        pilot = store.items + self._noise(store.labels, spread, RandomPool(self.seed))
         w = voting.prior(by_task.distances(self._place.put(pilot)))
         return float(voting.confidence(w).mean())
 

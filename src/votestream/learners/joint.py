@@ -91,11 +91,13 @@ class JointProbe(Learner):
         for part, numbers in zip(slices(rows, n_classes), slices(self._numbers[: self._size], n_classes), strict=True):
             standard = np.pad((part - mean) / deviation, ((0, 0), (0, 1)), constant_values=1)
             batches.append((torch.tensor(standard, device=device), torch.tensor(numbers, device=device)))
-        W = self._fit(batches).astype(np.float64)
-        return LinearRule(W[:, :-1] / deviation, W[:, -1], mean, self._place)
+        W, n_iter = self._fit(batches)
+        rule = LinearRule(W[:, :-1].astype(np.float64) / deviation, W[:, -1], mean, self._place)
+        rule.n_iter = n_iter
+        return rule
 
-    def _fit(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> NDArray[np.float32]:
-        """Weights on standardised features that end in a 1: the last column is the intercept."""
+    def _fit(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[NDArray[np.float32], int]:
+        """Weights on standardised features that end in a 1, so that the last column is the intercept; steps taken."""
         W = torch.zeros(len(self._index), self.n_features_in_ + 1, device=self._place.device)
         decay = torch.full_like(W, self.weight_decay)
         decay[:, -1] = 0
@@ -115,12 +117,17 @@ class JointProbe(Learner):
         )
         with torch.no_grad():
             optimiser.step(loss_and_gradient)
-        return W.cpu().numpy()
+        return W.cpu().numpy(), max(1, optimiser.state[W]["n_iter"])
 
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the classifier, (C, D), as `classes_`."""
         return self._sorted(self._now().predictor.weights) * np.float32(self._unit)
+
+    @learned
+    def n_iter_(self) -> int:
+        """Steps of L-BFGS that the last answer took."""
+        return self._now().predictor.n_iter
 
     @learned
     def class_counts_(self) -> NDArray[np.int64]:

@@ -38,6 +38,7 @@ class LinearRule:
     ) -> None:
         self._place = place
         self._link = link or softmax
+        self.n_iter = 1  # steps it took to find, where it was found in steps
         self.weights = weights.clip(-STEEPEST, STEEPEST).astype(np.float32)
         self._table = place.put(np.ascontiguousarray(self.weights.T))
         self._bias = place.put(bias.clip(-LARGEST * STEEPEST, LARGEST * STEEPEST).astype(np.float32))

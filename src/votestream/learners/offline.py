@@ -139,7 +139,7 @@ class OfflineLearner(NetworkLearner):
     def _after(self, tasks: list[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> Knowledge:
         known = self._known
         for rows, classes in tasks:
-            seed = (self.seed << 20) + known.tasks
+            seed = (int(self.seed) << 20) + known.tasks
             random = torch.Generator().manual_seed(seed % 2**63)
             n_classes = max(known.n_classes, int(classes.max()) + 1)
             network = copy.deepcopy(known.network)

@@ -27,7 +27,7 @@ class FeatureMemory:
     """
 
     def __init__(self, width: int, budget: int, keep: str, seed: int, expected_classes: int = 1) -> None:
-        self._generator = torch.Generator().manual_seed(seed)  # for rules that draw
+        self._generator = torch.Generator().manual_seed(int(seed))  # for rules that draw
         self.statistics = ClassStatistics(width)
         self.store = ExemplarStore(budget, (width,))
         self.keep = KEEP_RULES[keep](Quota(budget, expected_classes), self.statistics, self._generator)

@@ -88,7 +88,7 @@ class ImageMemory:
     """
 
     def __init__(self, budget: int, shape: tuple[int, ...], keep: str, seed: int, device: torch.device) -> None:
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator().manual_seed(int(seed))
         self.store = ImageStore(budget, shape, device)
         self.keep = KEEP_RULES[keep](Quota(budget), ClassStatistics(0), self._generator)
         self._ledger = ExemplarStore(budget, (), np.int64)  # an item is a picture's place in the stream

@@ -72,6 +72,10 @@ class ClassStatistics:
             self._stale.difference_update(stale)
         return self._spread[:n]
 
+    def spread_of_all(self) -> NDArray[np.float32]:
+        """The same of all classes, without writing anything down: for answers, which change nothing."""
+        return self._deviation(self._table[: self.n_classes])
+
     def global_spread(self) -> NDArray[np.float32]:
         """Standard deviation per element over every sample seen, (1, D)."""
         return self._deviation(self._table[: self.n_classes].sum(0, keepdims=True))

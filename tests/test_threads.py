@@ -1,0 +1,171 @@
+"""Threads may predict while another learns: answers are those of some whole call, and nothing leaks."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+import votestream as vs
+from conftest import ON_FEATURES, Stream, make_on_features, same_model
+from votestream.place import one_thread
+
+
+def together(*jobs):
+    """Run them at once; the first error of any."""
+    errors = []
+
+    def run(job):
+        try:
+            job()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize("name", ON_FEATURES)
+def test_answers_during_learning_are_those_of_a_model_between_two_calls(name):
+    stream = Stream(n=40)
+    calls = [(stream.X[i : i + 8], stream.y[i : i + 8]) for i in range(0, len(stream.X), 8)]
+    model, steady, allowed = make_on_features(name)(), make_on_features(name)(), set()
+    queries = stream.X[::30]
+    for X, y in calls:
+        allowed.add(steady.partial_fit(X, y).predict_proba(queries).tobytes())
+    model.partial_fit(*calls[0])
+    done, given = threading.Event(), []
+
+    def learn():
+        try:
+            for X, y in calls[1:]:
+                model.partial_fit(X, y)
+        finally:
+            done.set()
+
+    def ask():
+        while not done.is_set():
+            given.append(model.predict_proba(queries).tobytes())
+            model.classes_, model.memory_bytes()
+
+    together(learn, ask, ask)
+    assert set(given) <= allowed
+    assert same_model(model, steady)
+    assert model.predict_proba(queries).tobytes() == steady.predict_proba(queries).tobytes()
+
+
+def test_two_threads_that_learn_lose_nothing():
+    stream = Stream()
+    model = vs.NearestClassMean(device="cpu")
+
+    def learn(rows):
+        for i in rows:
+            model.partial_fit(stream.X[i : i + 1], stream.y[i : i + 1])
+
+    together(*(lambda part=part: learn(range(part, len(stream.X), 4)) for part in range(4)))
+    assert model.class_counts_.sum() == len(stream.X)
+
+
+def test_a_file_saved_during_learning_is_a_model_between_two_calls(tmp_path):
+    stream = Stream()
+    model = vs.CandidatesVoting(device="cpu").partial_fit(stream.X[:10], stream.y[:10])
+    done, counts = threading.Event(), []
+
+    def learn():
+        for i in range(10, len(stream.X), 10):
+            model.partial_fit(stream.X[i : i + 10], stream.y[i : i + 10])
+        done.set()
+
+    def save():
+        while not done.is_set():
+            model.save(tmp_path / "m.safetensors")
+            counts.append(int(vs.load(tmp_path / "m.safetensors").class_counts_.sum()))
+
+    together(learn, save)
+    assert all(count % 10 == 0 for count in counts)
+
+
+def test_a_network_that_learns_is_not_asked_half_trained(stream):
+    from conftest import PictureStream, make_on_network
+
+    pictures = PictureStream(n=30)
+    model, steady, allowed = make_on_network("er")(), make_on_network("er")(), []
+    for X, y in pictures.batches(15):
+        steady.partial_fit(X, y)
+        allowed.append(steady.predict_proba(pictures.X[:3]).tobytes())
+    first, *rest = pictures.batches(15)
+    model.partial_fit(*first)
+    done, given = threading.Event(), []
+
+    def learn():
+        for X, y in rest:
+            model.partial_fit(X, y)
+        done.set()
+
+    def ask():
+        while not done.is_set():
+            given.append(model.predict_proba(pictures.X[:3]).tobytes())
+
+    together(learn, ask)
+    assert set(given) <= set(allowed)
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_blas_has_its_threads_back_whatever_order_threads_come_and_go():
+    before, outer, inner = blas_threads(), one_thread(), threading.Event()
+    left = threading.Event()
+
+    def first_in_first_out():
+        with outer:
+            inner.wait(10)
+        left.set()
+
+    def last_out():
+        with one_thread():
+            inner.set()
+            left.wait(10)
+            assert set(blas_threads()) == {1}
+
+    together(first_in_first_out, last_out)
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("name", ON_FEATURES)
+def test_predicting_writes_nothing_into_what_was_learned(name, stream):
+    """As joblib hands models to its workers: every array a read-only memory map."""
+    model = make_on_features(name)().partial_fit(stream.X, stream.y)
+    frozen = pickle.loads(pickle.dumps(model))
+    for array in arrays_of(frozen, set()):
+        array.flags.writeable = False
+    assert np.array_equal(frozen.predict_proba(stream.X), model.predict_proba(stream.X))
+    assert same_model(copy.deepcopy(frozen), model)
+
+
+def arrays_of(value, seen):
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    for part in (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else vars(value).values()
+        if type(value).__module__.startswith("votestream.")
+        else ()
+    ):
+        yield from arrays_of(part, seen)

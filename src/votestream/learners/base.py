@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from votestream import persistence
 from votestream._version import __version__
+from votestream.learners.file_header import check_names, checked_classes, checked_params, checked_width, learner_in
 from votestream.learners.tasks import TaskLedger
 from votestream.validation import as_device, as_features, as_label_array, as_labels, as_task
 
@@ -80,14 +81,15 @@ def from_parts(
     backbone: Any = None,
 ) -> Learner:
     """The learner that a file's header and arrays describe; the path is only for complaints."""
-    name: Any = header.get("learner")
-    if name not in LEARNERS:
-        raise persistence.ModelFileError(f"{path} holds a learner called {name!r}, which this version lacks")
+    if device is not None:
+        as_device(device)
     try:
-        return LEARNERS[name]._from_file(header, arrays, device, backbone)
-    except (KeyError, TypeError, IndexError) as problem:
+        return learner_in(header, LEARNERS)._from_file(header, arrays, device, backbone)
+    except ValueError as problem:
+        raise persistence.ModelFileError(f"{path} cannot be loaded: {problem}") from None
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as problem:
         raise persistence.ModelFileError(
-            f"{path} does not fit this version's {name!r} ({type(problem).__name__}: {problem})"
+            f"{path} cannot be loaded: it does not fit this version ({type(problem).__name__}: {problem})"
         ) from None
 
 
@@ -222,15 +224,16 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
-        model = cls(**header["params"])
+        model = cls(**checked_params(cls, header["params"]))
         if device is not None:
             model.set_params(device=device)
         model._check_params()
-        model.n_features_in_ = header["n_features"]
-        model._index = {label: number for number, label in enumerate(header["classes"])}
+        model.n_features_in_ = checked_width(header["n_features"], arrays)
+        model._index = checked_classes(header["classes"])
         model._tasks = TaskLedger(model.young)
-        model._tasks.restore(header["tasks"])
+        model._tasks.restore(header["tasks"], len(model._index))
         model._set_arrays(arrays)
+        check_names(arrays, model._arrays())
         return model
 
     # ---- for subclasses -------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
+from votestream.array_checks import take_scale
 from votestream.learners.base import Learner, register
 from votestream.learners.exemplars import Exemplars
 from votestream.learners.head import GrowingHead
@@ -391,9 +392,10 @@ class CandidatesVoting(Learner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)
-        self._head.restore(arrays["head"])
-        self._scale = np.float32(arrays["scale"])
-        self._memory.restore(part_of(arrays, "memory"))
+        n_classes = len(self._index)
+        self._head.restore(arrays, n_classes)
+        self._memory.restore(part_of(arrays, "memory"), n_classes)
+        self._scale = take_scale(arrays, self._memory.store.items)
         self._random.restore(part_of(arrays, "random"))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import take_scale
 from votestream.learners.base import register
 from votestream.learners.by_exemplars import ExemplarLearner
 from votestream.learners.head import GrowingHead
@@ -128,7 +129,8 @@ class FeatureReplay(ExemplarLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)
-        self._head.restore(arrays["head"])
-        self._scale = np.float32(arrays["scale"])
-        self._memory.restore(part_of(arrays, "memory"))
+        n_classes = len(self._index)
+        self._head.restore(arrays, n_classes)
+        self._memory.restore(part_of(arrays, "memory"), n_classes)
+        self._scale = take_scale(arrays, self._memory.store.items)
         self._random.restore(part_of(arrays, "random"))

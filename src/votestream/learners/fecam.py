@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import take_power
 from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
 from votestream.learners.linear import slices, softmax, whitening
@@ -119,8 +120,8 @@ class FeCAM(MomentLearner):
         return {"power": np.array(self._power), **super()._arrays()}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._power, self._largest = take_power(arrays, np.float64)
         super()._set_arrays(arrays)
-        self._power = float(arrays["power"])
 
 
 class _Metric(NamedTuple):

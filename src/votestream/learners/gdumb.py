@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from votestream.array_checks import demand
 from votestream.backbones import Backbone
 from votestream.learners.augmentation import cut_and_mixed
 from votestream.learners.base import register
@@ -141,7 +142,8 @@ class GDumb(NetworkLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate()
-        self._memory.restore(part_of(arrays, "memory"))
+        self._memory.restore(part_of(arrays, "memory"), len(self._index))
+        demand(len(self._memory) > 0, "there are no pictures to train on")
 
 
 def learning_rate(epoch: int, largest: float) -> float:

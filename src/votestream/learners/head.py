@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.array_checks import take
 from votestream.place import Array, Place, library_of, small_product
 
 LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
@@ -93,5 +96,5 @@ class GrowingHead:
         """All that was learned, (C, D), or (C, D + 1) with the bias; on the host."""
         return self._place.get(self._rows[: self.n_classes])
 
-    def restore(self, rows: NDArray[np.float32]) -> None:
-        self._append(rows)
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        self._append(take(state, "head", np.float32, (n_classes, self.width + self._bias)))

@@ -128,7 +128,7 @@ class NearestNeighbours(ExemplarLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)
-        self._memory.restore(arrays)
+        self._memory.restore(arrays, len(self._index))
 
 
 class _Ready(NamedTuple):

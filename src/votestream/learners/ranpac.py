@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.array_checks import demand, take
 from votestream.learners.base import Learner, register
 from votestream.learners.linear import onto_simplex, slices
 from votestream.memory import GramSums, Pending
@@ -169,8 +170,12 @@ class RanPAC(Learner):
         return {"seed": np.array(self._drawn_with), **joined({"pending": self._pending.state(), **parts})}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        n_parts = 1 + ("part1.G" in arrays)
-        self._allocate(self.n_features_in_, len(arrays["part0.G"]), int(arrays["seed"]), n_parts)
-        self._pending.restore(part_of(arrays, "pending"))
+        n_classes, n_parts = len(self._index), 1 + ("part1.G" in arrays)
+        demand(n_parts == 2 or self.ridge != "held-out", "ridge is 'held-out', but nothing was held out")
+        M = len(take(arrays, "part0.G", np.float32, (None, None), -np.inf, np.inf))
+        seed = int(take(arrays, "seed", np.int64, (), low=-(2**63)))
+        self._allocate(self.n_features_in_, M, seed, n_parts)
         for number, sums in enumerate(self._sums):
-            sums.restore(part_of(arrays, f"part{number}"))
+            sums.restore(part_of(arrays, f"part{number}"), n_classes)
+        merged = max(sums.n_classes for sums in self._sums)
+        self._pending.restore(part_of(arrays, "pending"), merged, n_classes)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import check_held, take
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics, extended
 from votestream.memory.store import ExemplarStore
@@ -132,9 +133,11 @@ class MeanDistance:
         """Only what cannot be found again: a restored rule measures anew, with the same outcome."""
         return {"held": np.array(self._held, np.int64)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._reserve(len(state["held"]))
-        self._held = state["held"].tolist()
+    def restore(self, state: dict[str, NDArray[Any]], store: ExemplarStore, n_classes: int) -> None:
+        held = take(state, "held", np.int64, (n_classes,))
+        check_held("held", held, store.labels)
+        self._reserve(n_classes)
+        self._held = held.tolist()
         self._moved = set(range(len(self._held)))
 
 

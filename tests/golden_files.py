@@ -69,9 +69,8 @@ def rows(labels, on_images, first=0):
     return np.clip(60 * X, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3) if on_images else X
 
 
-def taught(name):
+def taught(model, on_images):
     """Two tasks, the first told, the second found; the second brings an old class back, and is not over."""
-    model, on_images = MODELS[name](), name in ON_IMAGES
     labels = EARLY * 40
     model.partial_fit(rows(labels, on_images), labels, task="Monday")
     labels = LATE * 70 + EARLY[:1] * 3
@@ -79,18 +78,18 @@ def taught(name):
     return model
 
 
-def queries(name):
-    return rows([*EARLY, *LATE] * 4, name in ON_IMAGES, first=900)
+def queries(on_images):
+    return rows([*EARLY, *LATE] * 4, on_images, first=900)
 
 
 def main():
     folder = FOLDER / vs.__version__
     folder.mkdir(parents=True)
     answers = {}
-    for name in MODELS:
-        model = taught(name)
+    for name, make in MODELS.items():
+        model = taught(make(), name in ON_IMAGES)
         model.save(folder / f"{name}.safetensors")
-        answers[name] = model.predict(queries(name)).tolist()
+        answers[name] = model.predict(queries(name in ON_IMAGES)).tolist()
     lines = [f'"{name}": {json.dumps(labels)}' for name, labels in answers.items()]
     (folder / "answers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -5,12 +5,33 @@ from __future__ import annotations
 import copy
 import warnings
 
-import golden_files
 import numpy as np
-from conftest import same_model
 
+import golden_files
 import votestream as vs
-from votestream.persistence import read, write
+from conftest import ON_FEATURES, same_model
+
+# Every learner, and some of them with other settings.
+ON_IMAGES = set(vs.list_learners()).difference(ON_FEATURES)
+OFFLINE = {**golden_files.OFFLINE, "budget": 12}
+MODELS = {
+    **golden_files.MODELS,
+    "agem": lambda: vs.AGEM(budget=12, **golden_files.TRAINED),
+    "mir": lambda: vs.MIR(budget=12, candidates=8, replay=3, **golden_files.TRAINED),
+    "aser": lambda: vs.ASER(budget=12, replay=3, **golden_files.TRAINED),
+    "er_without_replay": lambda: vs.ExperienceReplay(replay=0, **golden_files.TRAINED),
+    **{name: (lambda name=name: vs.create(name, **OFFLINE)) for name in ("lwf", "eeil", "wa", "kd", "finetune")},
+    "joint_images": lambda: vs.JointTraining(**{k: v for k, v in golden_files.OFFLINE.items() if k != "room"}),
+}
+
+
+def taught(name):
+    return golden_files.taught(MODELS[name](), on_images(name))
+
+
+def on_images(name):
+    return name in ON_IMAGES or name == "er_without_replay"
+
 
 JUNK = [None, True, -1, 0, 1, 7, 10**8, 10**9, 2**63, 10**30, -0.5, 1e300, float("nan"), float("inf"), "", "junk"]
 JUNK += [[], [1], [[0, 0]], {}, {"a": 1}]
@@ -83,6 +104,7 @@ def _in_header(header, arrays, rng):
     elif how == "more" and isinstance(old, dict):
         old["more"] = 1
     else:
+        how = "junk"
         fits = [junk for junk in JUNK if not (key in WORK and isinstance(junk, (int, float)))]
         holder[key] = copy.deepcopy(fits[rng.integers(len(fits))])
     return header, arrays, f"{how} {'.'.join(map(str, place))} = {holder[key] if how == 'junk' else ''!r}"
@@ -101,7 +123,7 @@ def check_loads_or_is_refused(path, name):
         model = vs.load(path, device="cpu")
     except vs.ModelFileError:
         return False
-    X = golden_files.queries(name)[:3]
+    X = golden_files.queries(on_images(name))[:3]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _check_answers(model, X)

@@ -113,7 +113,8 @@ def demand(holds: bool | np.bool_, sentence: str) -> None:
 
 def check_below(name: str, array: NDArray[Any], most: ArrayLike) -> None:
     """No element is larger in size than `most`, which may be an array too."""
-    demand(bool((np.abs(array) <= most).all()), f"the array {name!r} holds numbers too large for its counts")
+    fits = (np.abs(array) <= np.asarray(most, np.float64)).all()
+    demand(bool(fits), f"the array {name!r} holds numbers too large for its counts")
 
 
 def check_held(name: str, counts: NDArray[np.int64], labels: NDArray[np.int64]) -> None:

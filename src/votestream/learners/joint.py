@@ -156,5 +156,5 @@ class JointProbe(Learner):
         classes = take_classes(arrays, "classes", None, n_classes)
         check_all_met(classes, 0, n_classes)
         rows = take(arrays, "rows", np.float32, (len(classes), self.n_features_in_))
-        self._allocate(self.n_features_in_)
+        self._place, self._rule = Place(self.device), None
         self._rows, self._numbers, self._size = rows, classes, len(classes)

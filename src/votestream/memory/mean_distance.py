@@ -39,8 +39,8 @@ class MeanDistance:
     def __init__(self, quota: Quota, statistics: ClassStatistics) -> None:
         self._quota = quota
         self._statistics = statistics
-        self._reference = np.zeros((8, statistics.width))
-        self._radius = np.full(8, np.inf)  # infinite while the class is below its quota
+        self._reference = np.zeros((0, statistics.width))
+        self._radius = np.full(0, np.inf)  # infinite while the class is below its quota
         self._held: list[int] = []  # exemplars of each class
         self._moved: set[int] = set()  # classes whose scores (distances to the mean) are out of date
         self._slots: tuple[int, dict[int, NDArray[np.intp]]] = (-1, {})  # slots by class, for one layout
@@ -63,7 +63,7 @@ class MeanDistance:
         self._quota.grow(n_classes)
         self._held.extend([0] * (n_classes - len(self._held)))
         if n_classes > len(self._radius):
-            capacity = max(n_classes, 2 * len(self._radius))
+            capacity = max(8, n_classes, 2 * len(self._radius))
             self._reference = extended(self._reference, capacity)
             self._radius = extended(self._radius, capacity, np.inf)
 

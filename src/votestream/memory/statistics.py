@@ -30,8 +30,8 @@ class ClassStatistics:
     def __init__(self, width: int) -> None:
         self.width = width
         self.n_classes = 0
-        self._table = np.zeros((8, 2 * width + 1))  # a row a class: sum, count, sum of squares
-        self._spread = np.zeros((8, width), np.float32)
+        self._table = np.zeros((0, 2 * width + 1))  # a row a class: sum, count, sum of squares
+        self._spread = np.zeros((0, width), np.float32)
         self._stale: set[int] = set()  # classes whose row of _spread is behind the table
 
     def add(self, X: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -53,9 +53,8 @@ class ClassStatistics:
         if n_classes > self.n_classes:
             self.n_classes = n_classes
             if n_classes > len(self._table):
-                capacity = max(n_classes, 2 * len(self._table))
-                self._table = extended(self._table, capacity)
-                self._spread = extended(self._spread, capacity)
+                room = max(8, n_classes, 2 * len(self._table))
+                self._table, self._spread = extended(self._table, room), extended(self._spread, room)
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 import mutations
 import votestream as vs
-from conftest import one_thread
+from conftest import ON_FEATURES, make_on_features, one_thread, same_model
 from votestream.persistence import read, write
 
 ROUNDS = 14  # mutations of each learner's file; a campaign of thousands is the same with more
@@ -262,6 +262,9 @@ def test_parameters_are_checked_by_the_learners_own_check(file):
     header["params"]["young"] = -3
     file.refused("young must be an integer above 0, got -3")
     header["params"]["young"] = 20
+    header["params"]["seed"] = [1]
+    file.refused(r"seed must be an integer, got \[1\]")
+    header["params"]["seed"] = 3
     header["params"]["colour"] = "red"
     file.refused("no parameter called 'colour'")
     header["params"] = [1]
@@ -299,3 +302,21 @@ def test_a_backbone_that_is_not_told_in_full_is_refused(file, backbone):
 def test_more_pictures_waiting_than_there_is_room_for_are_refused(file):
     file.header["params"]["room"] = 1
     file.refused("there is room for 1")
+
+
+@pytest.mark.parametrize("name", ON_FEATURES)
+@pytest.mark.parametrize("width", [1, 2, 40])
+@pytest.mark.parametrize(("kind", "scale"), [("normal", 1e-25), ("sparse", 1e-12), ("equal", 1.0), ("constant", 1e12)])
+def test_what_was_learned_of_odd_features_is_not_taken_for_wrong(name, width, kind, scale, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat(np.arange(5), 120))
+    X = rng.normal(size=(len(y), width)) + y[:, None]
+    if kind == "sparse":
+        X *= rng.random(X.shape) < 0.02
+    elif kind == "equal":  # all features the same
+        X[:] = X[:, :1]
+    elif kind == "constant":
+        X[:] = np.sign(X[0])
+    model = make_on_features(name)(**({"block": 70} if name == "gaussian_voting" else {}))
+    model.partial_fit((X * scale).astype(np.float32), y).save(tmp_path / "m")
+    assert same_model(model, vs.load(tmp_path / "m"))

@@ -16,6 +16,8 @@ from votestream.persistence import ModelFileError
 from votestream.validation import LARGEST
 
 MANY = 2**48  # no stream is longer
+ROUNDED = 1.001  # sums and means may pass what their rows allow by rounding
+TRAINED = 1e18  # no trained weight is larger, unless training has diverged: its square overflows float32
 PIECE = 1 << 22  # numbers looked at together, so that checking an array takes little beside it
 
 State = dict[str, NDArray[Any]]
@@ -136,7 +138,7 @@ def check_products(name: str, matrix: NDArray[Any], slack: float = 1e-3) -> None
     step = max(1, PIECE // max(1, len(matrix)))
     for start in range(0, len(matrix), step):
         rows, columns = matrix[start : start + step], matrix[:, start : start + step].T
-        most = size[start : start + step, None] * size
+        most = size[start : start + step, None] * size + 1e-30  # squares of small numbers are lost in float32
         fits = (np.abs(rows) <= (1 + slack) * most).all() and (np.abs(rows - columns) <= slack * most).all()
         demand(bool(fits), f"the array {name!r} is no sum of products")
 

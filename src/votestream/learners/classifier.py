@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from votestream.array_checks import take
+from votestream.array_checks import TRAINED, take
 from votestream.backbones import Backbone
 
 # How pictures lie in memory. On 2 CPU cores steps are 1.4 times as fast with the channels last
@@ -74,7 +74,7 @@ class Classifier(nn.Module):
         for name, tensor in wanted.items():
             shape = (n_classes, *tensor.shape[1:]) if name in ("weight", "bias") else tuple(tensor.shape)
             kind = torch.empty(0, dtype=tensor.dtype).numpy().dtype
-            low = 0 if name.endswith("running_var") else None
-            checked[name] = torch.from_numpy(take(state, name, kind, shape, low))
+            bounds = (0, TRAINED**2) if name.endswith("running_var") else (-TRAINED, TRAINED)
+            checked[name] = torch.from_numpy(take(state, name, kind, shape, *bounds))
         self.grow(n_classes, torch.Generator())
         self.load_state_dict(checked)

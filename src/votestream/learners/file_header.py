@@ -29,6 +29,8 @@ def checked_params(learner: type[BaseEstimator], params: Any) -> dict[str, Any]:
     device = params.get("device", "auto")
     fits = isinstance(device, str) and (device in ("auto", "cpu") or device.partition(":")[0] == "cuda")
     demand(fits, f"device must be 'auto', 'cpu' or 'cuda', got {device!r:.60}")
+    seed = params.get("seed", 0)
+    demand(type(seed) is int, f"seed must be an integer, got {seed!r:.60}")
     return params
 
 

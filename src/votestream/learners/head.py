@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.array_checks import take
+from votestream.array_checks import TRAINED, take
 from votestream.place import Array, Place, library_of, small_product
 
 LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
@@ -97,4 +97,5 @@ class GrowingHead:
         return self._place.get(self._rows[: self.n_classes])
 
     def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
-        self._append(take(state, "head", np.float32, (n_classes, self.width + self._bias)))
+        shape = n_classes, self.width + self._bias
+        self._append(take(state, "head", np.float32, shape, -TRAINED, TRAINED))

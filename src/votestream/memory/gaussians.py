@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.array_checks import MANY, check_below, demand, take
+from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
 SPARE = 4
@@ -123,9 +123,9 @@ class ClassGaussians:
         dropped = take(state, "dropped", np.float64, (n,), 0, full)
         energy = 4 * largest**2 * counts.astype(np.float64)  # of a class's rows about their mean, in any direction
         check_below("dropped", dropped, self.width * energy)
-        self.means = take(state, "means", np.float32, (n, self.width), -largest, largest)
+        self.means = take(state, "means", np.float32, (n, self.width), -ROUNDED * largest, ROUNDED * largest)
         lengths = take(state, "lengths", np.float32, (None,), 0, full)
-        directions = take(state, "directions", np.float16, (len(lengths), self.width), -1.01, 1.01)
+        directions = take(state, "directions", np.float16, (len(lengths), self.width), -1.1, 1.1)
         ranks = take(state, "ranks", np.int64, (n,), high=len(lengths))
         demand(int(ranks.sum()) == len(lengths), "the array 'ranks' counts other directions than there are")
         check_below("lengths", lengths, np.sqrt(self.width * energy).repeat(ranks))

@@ -71,7 +71,8 @@ class GramSums:
         demand(len(Q) <= most, f"there are sums of {len(Q)} classes, but only {most} classes")
         check_products("G", G)
         size = np.sqrt(G.diagonal())
-        demand(bool((np.abs(Q) <= MANY**0.5 * size).all()), "the array 'Q' holds sums that do not fit those in 'G'")
+        fits = np.abs(Q) <= MANY**0.5 * size + 1e-8  # of rows so small that float32 loses their squares, too
+        demand(bool(fits.all()), "the array 'Q' holds sums that do not fit those in 'G'")
         self._G, self._Q = self._place.put(G), Q
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.array_checks import MANY, check_below, check_scatter, demand, take
+from votestream.array_checks import MANY, ROUNDED, check_below, check_scatter, demand, take
 from votestream.memory.statistics import extended
 
 SLACK = {"float32": 1e-3, "float64": 1e-9}  # what rounding may take from a scatter's being positive semidefinite
@@ -119,7 +119,7 @@ class ClassMoments:
         counts = take(state, "counts", np.int64, (None,), 1, MANY)
         n, kind = len(counts), self._scatter.dtype
         demand(n <= most, f"there are moments of {n} classes, but only {most} classes")
-        self._means = take(state, "means", np.float64, (n, self.width), -largest, largest)
+        self._means = take(state, "means", np.float64, (n, self.width), -ROUNDED * largest, ROUNDED * largest)
         shape = (n, *self._scatter.shape[1:]) if self._kind == "class" else self._scatter.shape
         scatter = take(state, "scatter", kind, shape, -np.finfo(kind).max, np.finfo(kind).max)
         if self._kind is not None:

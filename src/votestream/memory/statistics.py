@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.array_checks import MANY, check_below, demand, take
+from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.validation import LARGEST
 
 FULL = float(np.finfo(np.float64).max)
@@ -96,8 +96,8 @@ class ClassStatistics:
         demand(
             bool(((counts >= 1) & (counts <= MANY) & (counts % 1 == 0)).all()), "a class must have a count of samples"
         )
-        check_below("table", sums, LARGEST * counts)
-        check_below("table", squares, LARGEST**2 * counts)
+        check_below("table", sums, ROUNDED * LARGEST * counts)
+        check_below("table", squares, ROUNDED * LARGEST**2 * counts)
         self._reserve(len(table))
         self._table[: len(table)] = table
         self._stale = set(range(len(table)))

@@ -155,7 +155,7 @@ def check_scatter(name: str, matrices: NDArray[Any], slack: float) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             S /= size[:, :, None]
             S /= size[:, None, :]
-        symmetric = np.abs(S - S.transpose(0, 2, 1)).max(initial=0) <= slack
+            symmetric = np.abs(S - S.transpose(0, 2, 1)).max(initial=0) <= slack
         np.einsum("cii->ci", S)[:] = np.where(diagonal > 0, 1, 0) + slack
         definite = symmetric and not torch.linalg.cholesky_ex(torch.from_numpy(S)).info.any()
         demand(

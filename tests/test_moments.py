@@ -42,7 +42,7 @@ def test_what_waits_is_a_copy_and_is_saved():
     pending, other = Pending(3, 16), Pending(3, 16)
     list(pending.add(X, classes))
     kept = X[16:].copy()
-    other.restore({name: array.copy() for name, array in pending.state().items()})
+    other.restore({name: array.copy() for name, array in pending.state().items()}, merged=4, n_classes=4)
     X[:] = 0
     for each in (pending, other):
         assert len(each) == 4
@@ -69,11 +69,11 @@ def test_moments_are_those_of_all_rows_together_whatever_the_blocks(mean, sizes)
 
 @pytest.mark.parametrize("scatter", [None, "shared", "class"])
 def test_moments_saved_are_moments_kept_and_a_copy_stands_alone(scatter):
-    X, classes = rows(60, n_classes=20)
+    X, classes = rows(200, n_classes=20)
     moments, other = ClassMoments(3, scatter), ClassMoments(3, scatter)
     moments.add(X, np.sort(classes))
     twin = moments.copy()
-    other.restore(moments.state())
+    other.restore({name: array.copy() for name, array in moments.state().items()}, most=20, largest=1e12)
     moments.add(X, classes)
     assert not np.array_equal(twin.means, moments.means)
     for name, array in twin.state().items():

@@ -16,7 +16,8 @@ import safetensors
 from safetensors.numpy import save_file
 
 import votestream as vs
-from votestream.learners.base import _REGISTRY as registry
+from votestream.learners.registry import _REGISTRY as registry
+from votestream.partial_files import beside
 
 
 @pytest.fixture
@@ -152,3 +153,53 @@ def test_file_permissions_are_the_users_own(path):
     umask = os.umask(0)
     os.umask(umask)
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def partial_files(folder):
+    return [entry.name for entry in folder.iterdir() if entry.name.endswith(".partial")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_what_a_killed_writer_left_is_removed_by_the_next_save(model, path):
+    program = f"""
+import os, signal
+from votestream.persistence import write
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+write({str(path)!r}, {{}}, {{}})
+"""
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", program]).returncode == -signal.SIGKILL
+    assert len(partial_files(path.parent)) == 1  # the second has removed the first's
+    (path.parent / ".m.safetensors.abc_1234.partial").write_bytes(b"of an earlier version")
+    (path.parent / ".m.safetensors.x.abc_1234.partial").write_bytes(b"another model's")
+    model.save(path)
+    assert partial_files(path.parent) == [".m.safetensors.x.abc_1234.partial"]
+
+
+def test_what_another_writer_is_writing_is_left_alone(model, path):
+    with beside(path) as (handle, name):
+        os.close(handle)
+        model.save(path)
+        assert os.path.exists(name)
+        os.replace(name, path)
+    assert partial_files(path.parent) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_linked_model_is_written_through_the_link(model, path, stream, tmp_path):
+    link = tmp_path / "elsewhere" / "link"
+    link.parent.mkdir()
+    link.symlink_to(os.path.relpath(path, link.parent))
+    vs.load(link).partial_fit(stream.X, stream.y).save(link)
+    assert link.is_symlink()
+    assert vs.load(path).class_counts_.sum() == 2 * len(stream.X)
+    assert [p.name for p in link.parent.iterdir()] == ["link"]
+    assert partial_files(path.parent) == []
+
+
+@pytest.mark.parametrize("name", ["a" * 237, "a" * 238, "b" * 255, "é" * 127, "x" + "日" * 84], ids=len)
+def test_a_file_name_may_be_as_long_as_the_system_lets_it(model, tmp_path, name):
+    for _ in range(2):
+        model.save(tmp_path / name)
+    assert os.listdir(tmp_path) == [name]
+    assert vs.load(tmp_path / name).classes_.tolist() == model.classes_.tolist()

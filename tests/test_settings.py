@@ -8,7 +8,7 @@ import torch
 
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features
-from votestream.learners.base import _REGISTRY
+from votestream.learners.registry import _REGISTRY
 
 
 def test_numpy_numbers_as_arguments_can_be_saved_and_loaded(make, stream, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,22 @@ def test_learning_one_class_at_a_time_does_not_collapse():
             model.partial_fit(centres[label] + rng.normal(size=(shots, 32)), [label] * shots)
         y = rng.integers(0, 20, 500)
         assert (model.predict(centres[y] + rng.normal(size=(500, 32))) == y).mean() > least
+
+
+def test_the_record_that_any_stream_leaves_is_one_that_can_be_loaded():
+    for seed in range(150):
+        rng, known = np.random.default_rng(seed), 0
+        ledger = TaskLedger(young=int(rng.integers(1, 6)))
+        for _ in range(8):
+            told = rng.random() < 0.25
+            if told:
+                ledger.tell(["a", "b", 3][rng.integers(3)])
+            classes = []
+            for _ in range(rng.integers(1, 30)):
+                new = known == 0 or rng.random() < 0.12
+                known += new
+                classes.append(known - 1 if new else int(known - 1 - rng.integers(0, min(known, 4))))
+            list(ledger.cut(classes, told=told))
+            other = TaskLedger(young=1)
+            other.restore(json.loads(json.dumps(ledger.state())), known)
+            assert other.state() == ledger.state()

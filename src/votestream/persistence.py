@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
+
+from votestream.partial_files import beside
 
 FORMAT = 1
 KEY = "votestream"
@@ -28,23 +29,19 @@ class ModelFileError(ValueError):
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Write beside and rename: a crash at any moment leaves the old file or the new one, never a half."""
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # a link stays, and what it points to is written
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
     arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
     text = json.dumps({"format": FORMAT, **header})
     blob = _in_order(to_bytes(arrays, metadata={KEY: text, "sha256": _digest(text, arrays)}))
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    try:
+    with beside(path) as (handle, name):
         with os.fdopen(handle, "wb") as file:
             file.write(blob)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(beside, _permissions(path))
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+        os.chmod(name, _permissions(path))
+        os.replace(name, path)
     _sync_folder(path.parent)
 
 
@@ -57,6 +54,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             header = json.loads(metadata[KEY])
+            if type(header["format"]) is not int or header["format"] < 1:
+                raise ModelFileError(f"{path} is not a VoteStream model: its format is {header['format']!r:.60}")
             if header["format"] > FORMAT:
                 raise ModelFileError(
                     f"{path} was written by a newer VoteStream (file format {header['format']}, this version "
@@ -67,8 +66,10 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         raise
     except SafetensorError as problem:
         raise ModelFileError(f"{path} is damaged or not a VoteStream model ({problem})") from None
-    except (KeyError, TypeError, ValueError, OverflowError, OSError):
-        raise ModelFileError(f"{path} is not a VoteStream model: it lacks our header") from None
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError, RecursionError):
+        raise ModelFileError(
+            f"{path} is not a VoteStream model: it lacks our header, or holds arrays of an unknown kind"
+        ) from None
     if metadata.get("sha256") != _digest(metadata[KEY], arrays):
         raise ModelFileError(f"{path} is damaged: its contents do not match their checksum")
     return header, arrays

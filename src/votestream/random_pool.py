@@ -8,7 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.array_checks import take, take_generator
+
 SIZES = {"normal": 1 << 14, "uniform": 1 << 10}
+FARTHEST = 10.0  # from 0, of a normal number in float32
 
 
 class RandomPool:
@@ -51,5 +54,8 @@ class RandomPool:
         return {"generator": self.generator.get_state().numpy(), **self._left}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self.generator.set_state(torch.from_numpy(state["generator"]))
-        self._left = {kind: state[kind] for kind in SIZES}
+        take_generator(state, "generator", self.generator)
+        normal = take(state, "normal", np.float32, (None,), -FARTHEST, FARTHEST)
+        drawn = "uniform" in state and len(state["uniform"]) > 0
+        uniform = take(state, "uniform", np.float64 if drawn else np.float32, (None,), 0, np.nextafter(1, 0))
+        self._left = {"normal": normal, "uniform": uniform}

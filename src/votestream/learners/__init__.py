@@ -2,7 +2,7 @@
 
 from votestream.learners.agem import AGEM
 from votestream.learners.aser import ASER
-from votestream.learners.base import LEARNERS, Learner, create, list_learners, load, register
+from votestream.learners.base import Learner
 from votestream.learners.bic import BiC
 from votestream.learners.candidates_voting import CandidatesVoting
 from votestream.learners.eeil import EEIL
@@ -24,6 +24,7 @@ from votestream.learners.lwf import LearningWithoutForgetting
 from votestream.learners.mir import MIR
 from votestream.learners.ncm import NearestClassMean
 from votestream.learners.ranpac import RanPAC
+from votestream.learners.registry import LEARNERS, create, list_learners, load, register
 from votestream.learners.rls import StreamingRidge
 from votestream.learners.slda import StreamingLDA
 from votestream.learners.vote import Vote

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from votestream.learners.base import register
 from votestream.learners.network import NetworkLearner
+from votestream.learners.registry import register
 from votestream.memory import distinct
 
 Gradient = tuple[Tensor, ...]

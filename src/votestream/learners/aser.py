@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.er import ExperienceReplay
+from votestream.learners.registry import register
 from votestream.learners.shapley import asv, knn_shapley
 from votestream.memory import DeviceMemory, turns
 from votestream.memory.image_memory import to_device

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
-from collections.abc import Callable, Mapping
 from functools import cache
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +14,17 @@ from sklearn.exceptions import NotFittedError
 
 from votestream import persistence
 from votestream._version import __version__
+from votestream.learners.file_header import (
+    check_names,
+    checked_classes,
+    checked_feature_names,
+    checked_params,
+    checked_unit,
+    checked_width,
+)
 from votestream.learners.guard import Guard, Naming, Predictor, Prepared, leading, learned
 from votestream.learners.held_bytes import held_bytes
+from votestream.learners.registry import LEARNERS
 from votestream.learners.tasks import TaskLedger
 from votestream.validation import (
     as_device,
@@ -32,85 +38,6 @@ from votestream.validation import (
     in_units,
     scale_unit,
 )
-
-_REGISTRY: dict[str, type[Learner]] = {}
-LEARNERS: Mapping[str, type[Learner]] = MappingProxyType(_REGISTRY)  # every registered class, by its name
-L = TypeVar("L", bound="type[Learner]")
-
-
-def register(name: str) -> Callable[[L], L]:
-    """Class decorator: makes a learner known by name to `create`, `load` and the contract tests.
-
-    A name is taken once. The same class defined again, as when a notebook's cell is run twice, takes its own place.
-    """
-
-    def enter(cls: L) -> L:
-        taken = _REGISTRY.get(name)
-        if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(
-                f"a learner called {name!r} is registered already: {taken.__module__}.{taken.__qualname__}"
-            )
-        cls.name = name
-        _REGISTRY[name] = cls
-        return cls
-
-    return enter
-
-
-def list_learners(pattern: str = "*") -> list[str]:
-    """Names of the learners that `create` knows.
-
-    >>> import votestream as vs
-    >>> vs.list_learners("candidates*")
-    ['candidates_voting']
-    """
-    return sorted(fnmatch.filter(LEARNERS, pattern))
-
-
-def create(name: str, **params: Any) -> Learner:
-    """A learner by name.
-
-    >>> import votestream as vs
-    >>> vs.create("candidates_voting", budget=500)
-    CandidatesVoting(budget=500)
-    """
-    if name not in LEARNERS:
-        raise ValueError(f"no learner is called {name!r}; there are {', '.join(list_learners())}")
-    return LEARNERS[name](**params)
-
-
-def load(path: str | os.PathLike[str], device: str | None = None, backbone: Any = None) -> Learner:
-    """A saved model, exactly as it was; `device` moves it elsewhere.
-
-    `backbone` is for an `ImageClassifier` whose backbone has no name to be made anew from.
-
-    >>> import tempfile, votestream as vs
-    >>> model = vs.CandidatesVoting().partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(f"{folder}/m.safetensors")
-    ...     vs.load(f"{folder}/m.safetensors").predict([[0.0, 1.0]])
-    array(['a'], dtype='<U1')
-    """
-    return from_parts(path, *persistence.read(path), device, backbone)
-
-
-def from_parts(
-    path: str | os.PathLike[str],
-    header: dict[str, Any],
-    arrays: dict[str, NDArray[Any]],
-    device: str | None = None,
-    backbone: Any = None,
-) -> Learner:
-    """The learner that a file's header and arrays describe; the path is only for complaints."""
-    name: Any = header.get("learner")
-    if name not in LEARNERS:
-        raise persistence.ModelFileError(f"{path} holds a learner called {name!r}, which this version lacks")
-    try:
-        return LEARNERS[name]._from_file(header, arrays, device, backbone)
-    except (KeyError, TypeError, IndexError) as problem:
-        raise persistence.ModelFileError(
-            f"{path} does not fit this version's {name!r} ({type(problem).__name__}: {problem})"
-        ) from None
 
 
 class Learner(ClassifierMixin, BaseEstimator):
@@ -343,19 +270,20 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
-        model = cls(**header["params"])
+        model = cls(**checked_params(cls, header["params"]))
         if device is not None:
             model.set_params(device=device)
         model._check_settings()
-        model._unit = header.get("unit", 1.0)
+        model._unit = checked_unit(header.get("unit", 1.0))
         model._began = {name: getattr(model, name) for name in cls._fixed}
+        model.n_features_in_ = checked_width(header["n_features"], arrays)
         if "feature_names" in header:
-            model.feature_names_in_ = np.array(header["feature_names"], object)
-        model.n_features_in_ = header["n_features"]
-        model._index = {label: number for number, label in enumerate(header["classes"])}
+            model.feature_names_in_ = checked_feature_names(header["feature_names"], model.n_features_in_)
+        model._index = checked_classes(header["classes"])
         model._tasks = TaskLedger(int(model.young))
-        model._tasks.restore(header["tasks"])
+        model._tasks.restore(header["tasks"], len(model._index))
         model._set_arrays(arrays)
+        check_names(arrays, model._arrays())
         return model
 
     # ---- for subclasses -------------------------------------------------------------------------

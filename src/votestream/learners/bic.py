@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from votestream.array_checks import demand, take
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, shared_loss
 from votestream.learners.knowledge import Knowledge, Pictures, both, select, untaught
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
+from votestream.learners.registry import register
 
 TEMPERATURE = 2.0
 HELD_OUT = 10  # one exemplar in so many is never trained on
@@ -136,6 +141,14 @@ class BiC(OfflineLearner):
 
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         return corrected(known.network(images), known)
+
+    def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+        more = {"held": take(state, "held", np.bool_, (len(known.exemplars[1]),))}
+        if "correction" in state:
+            more["correction"] = take(state, "correction", np.float32, (3,))
+            start = more["correction"][0]
+            demand(0 < start < known.n_classes and start % 1 == 0, "a correction must begin at one of the classes")
+        return more
 
 
 def shared_out(quota: int) -> int:

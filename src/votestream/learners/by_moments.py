@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import take
 from votestream.learners.base import Learner
 from votestream.learners.guard import Predictor, learned
 from votestream.memory import ClassMoments, Pending
 from votestream.persistence import joined, part_of
 from votestream.place import Place, one_thread
-from votestream.validation import check_positive
+from votestream.validation import LARGEST, check_positive
 
 
 class MomentLearner(Learner):
@@ -24,6 +25,8 @@ class MomentLearner(Learner):
 
     scatter: str | None = None
     block = 256  # rows merged at once
+
+    _largest = LARGEST  # of the numbers that the moments are taken of, as a model file may have them
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -76,6 +79,9 @@ class MomentLearner(Learner):
         return joined({"pending": self._pending.state(), "moments": self._merged.state()})
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate(self.n_features_in_)
-        self._pending.restore(part_of(arrays, "pending"))
-        self._merged.restore(part_of(arrays, "moments"))
+        n_classes, width = len(self._index), self.n_features_in_
+        if self.scatter == "shared":  # looked at before room is made for one
+            take(arrays, "moments.scatter", np.float64, (width, width), -np.inf, np.inf)
+        self._allocate(width)
+        self._merged.restore(part_of(arrays, "moments"), n_classes, self._largest)
+        self._pending.restore(part_of(arrays, "pending"), self._merged.n_classes, n_classes)

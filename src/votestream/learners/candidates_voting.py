@@ -12,10 +12,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
-from votestream.learners.base import register
+from votestream.array_checks import take_scale
 from votestream.learners.by_exemplars import ExemplarLearner
 from votestream.learners.guard import learned
 from votestream.learners.head import GrowingHead, unit_scale
+from votestream.learners.registry import register
 from votestream.learners.revisited import Revisited
 from votestream.learners.vote import Vote
 from votestream.learners.vote_predictor import DECISIONS, VotePredictor
@@ -253,7 +254,7 @@ class CandidatesVoting(ExemplarLearner):
     def _noise(
         self, labels: NDArray[np.int64], spread: NDArray[np.float32] | None, random: RandomPool
     ) -> NDArray[np.float32]:
-        """alpha_r P, P ~ N(0, sigma) per element (Eq. 2), for exemplars of these classes; `spread` has a row a class."""
+        """alpha_r P, P ~ N(0, sigma) per element (Eq. 2), for exemplars of these classes; `spread` is by class."""
         width = self._memory.statistics.width
         noise = random.normal(len(labels) * width).reshape(-1, width)
         sigma = self._memory.statistics.global_spread() if spread is None else spread.take(labels, axis=0)
@@ -335,9 +336,10 @@ class CandidatesVoting(ExemplarLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)
-        self._head.restore(arrays["head"])
-        self._scale = np.float32(arrays["scale"])
-        self._memory.restore(part_of(arrays, "memory"))
+        n_classes = len(self._index)
+        self._head.restore(arrays, n_classes)
+        self._memory.restore(part_of(arrays, "memory"), n_classes)
+        self._scale = take_scale(arrays)
         self._random.restore(part_of(arrays, "random"))
 
 

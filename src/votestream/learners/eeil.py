@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, soft_cross_entropy
 from votestream.learners.knowledge import Knowledge, Pictures, both, select, untaught
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss, dropping
+from votestream.learners.registry import register
 
 TEMPERATURE = 2.0
 TUNING = 3 / 7  # of the passes: 30 of 70

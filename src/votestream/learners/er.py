@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from votestream.learners.base import register
 from votestream.learners.network import NetworkLearner
+from votestream.learners.registry import register
 from votestream.memory import distinct
 
 

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.learners.base import register
+from votestream.array_checks import take_scale
 from votestream.learners.by_exemplars import ExemplarLearner
 from votestream.learners.guard import learned
 from votestream.learners.head import GrowingHead, unit_scale
 from votestream.learners.linear import softmax
+from votestream.learners.registry import register
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 from votestream.persistence import joined, part_of
 from votestream.place import Place
@@ -124,9 +125,10 @@ class FeatureReplay(ExemplarLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)
-        self._head.restore(arrays["head"])
-        self._scale = np.float32(arrays["scale"])
-        self._memory.restore(part_of(arrays, "memory"))
+        n_classes = len(self._index)
+        self._head.restore(arrays, n_classes)
+        self._memory.restore(part_of(arrays, "memory"), n_classes)
+        self._scale = take_scale(arrays)
         self._random.restore(part_of(arrays, "random"))
 
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.learners.base import register
+from votestream.array_checks import take_power
 from votestream.learners.by_moments import MomentLearner
 from votestream.learners.linear import slices, softmax, whitening
+from votestream.learners.registry import register
 from votestream.memory import ClassMoments
 from votestream.place import Array, Place, library_of
 from votestream.validation import check_positive
@@ -102,8 +103,8 @@ class FeCAM(MomentLearner):
         return {"power": np.array(self._power), **super()._arrays()}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._power, self._largest = take_power(arrays, np.float64)
         super()._set_arrays(arrays)
-        self._power = float(arrays["power"])
 
 
 class _Metric(NamedTuple):

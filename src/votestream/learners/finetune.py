@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.knowledge import Knowledge
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
+from votestream.learners.registry import register
 
 
 @register("finetune")

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
-from votestream.learners.base import Learner, register
+from votestream.array_checks import demand, take_power
+from votestream.learners.base import Learner
 from votestream.learners.guard import learned
 from votestream.learners.linear import slices, softmax, whitening
+from votestream.learners.registry import register
 from votestream.learners.vote import Vote
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 from votestream.persistence import joined, part_of
@@ -253,10 +255,15 @@ class GaussianVoting(Learner):
         }
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate(self.n_features_in_)
-        self._power = np.float32(arrays["power"])
-        self._pending.restore(part_of(arrays, "pending"))
-        self._gaussians.restore(part_of(arrays, "gaussians"))
+        n_classes, width = len(self._index), self.n_features_in_
+        strips, needed = part_of(arrays, "gaussians"), SharedScatter.bytes_for(width)
+        held = sum(strip.nbytes for name, strip in strips.items() if name.startswith("scatter"))
+        demand(held == needed, f"the scatter of {width} features takes {needed} bytes, not {held}")
+        self._allocate(width)
+        power, largest = take_power(arrays, np.float32)
+        self._power = np.float32(power)
+        self._gaussians.restore(strips, n_classes, largest)
+        self._pending.restore(part_of(arrays, "pending"), len(self._gaussians.counts), n_classes)
 
 
 def _to_power(X: NDArray[np.float32], power: np.float32) -> NDArray[np.float32]:

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from votestream.array_checks import demand
 from votestream.backbones import Backbone
 from votestream.learners.augmentation import cut_and_mixed
-from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.network import NetworkLearner, seed_torch, training
 from votestream.learners.passes import train
+from votestream.learners.registry import register
 from votestream.memory.image_memory import to_device
 from votestream.persistence import joined, part_of
 from votestream.validation import check_choice, check_positive
@@ -109,12 +110,12 @@ class GDumb(NetworkLearner):
 
     def _train(self) -> Classifier:
         """A network trained on the memory, from the backbone's weights; a function of memory, settings and seed."""
-        random = torch.Generator().manual_seed(self.seed)
+        random = torch.Generator().manual_seed(int(self.seed))
         network = copy.deepcopy(self._network)
         network.grow(len(self._index), random)
         lr, passes = PAPER if self.preset == "paper" else (self.lr, self.passes)
         with training(self._device):
-            seed_torch(self.seed, self._device)  # for CutMix, and for dropout and its like
+            seed_torch(int(self.seed), self._device)  # for CutMix, and for dropout and its like
             train(
                 network,
                 self._memory.store.images,
@@ -141,7 +142,8 @@ class GDumb(NetworkLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate()
-        self._memory.restore(part_of(arrays, "memory"))
+        self._memory.restore(part_of(arrays, "memory"), len(self._index))
+        demand(len(self._memory) > 0, "there are no pictures to train on")
 
 
 def learning_rate(epoch: int, largest: float) -> float:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.er import ExperienceReplay
 from votestream.learners.gradients import gradient_products
+from votestream.learners.registry import register
 from votestream.memory import GreedyMemory, distinct
 from votestream.validation import check_positive
 

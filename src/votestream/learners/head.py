@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.array_checks import TRAINED, take
 from votestream.place import Array, Place, library_of, small_product
 from votestream.validation import LARGEST, warn_of_offsets
 
@@ -111,8 +113,9 @@ class GrowingHead:
         """All that was learned, (C, D), or (C, D + 1) with the bias; on the host."""
         return self._place.get(self._rows[: self.n_classes])
 
-    def restore(self, rows: NDArray[np.float32]) -> None:
-        self._append(rows)
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        shape = n_classes, self.width + self._bias
+        self._append(take(state, "head", np.float32, shape, -TRAINED, TRAINED))
 
 
 def unit_scale(X: NDArray[np.float32], scale: float | str | None) -> np.float32:

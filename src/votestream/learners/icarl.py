@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from votestream.array_checks import take
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.knowledge import Knowledge, Pictures, unit_features
 from votestream.learners.lwf import LearningWithoutForgetting
+from votestream.learners.registry import register
 
 
 @register("icarl")
@@ -74,3 +79,6 @@ class ICaRL(LearningWithoutForgetting):
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         """Minus the squared distances, up to what is the same for all classes (Algorithm 1)."""
         return 2 * unit_features(known.network, images) @ known.more["means"].T
+
+    def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+        return {"means": take(state, "means", np.float32, tuple(known.network.weight.shape), -1.01, 1.01)}

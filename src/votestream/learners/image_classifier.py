@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from votestream.array_checks import demand
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.images import Pictures, as_sequence
-from votestream.learners.base import LEARNERS, Learner, register
+from votestream.learners.base import Learner
 from votestream.learners.exemplars import Exemplars
+from votestream.learners.file_header import learner_in
 from votestream.learners.gaussian_voting import GaussianVoting
 from votestream.learners.recall import describe, recall
+from votestream.learners.registry import LEARNERS, register
 from votestream.learners.vote import Vote
 from votestream.validation import as_labels, as_task
 
@@ -165,8 +168,13 @@ class ImageClassifier(Learner):
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
         inner = header["inner"]
+        learner = learner_in(inner, LEARNERS)
+        on_features = "backbone" not in learner._get_param_names()
+        demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes pictures")
         made, given = recall(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given
-        model._fitted = LEARNERS[inner["learner"]]._from_file(inner, arrays, device, None)
+        model._fitted = learner._from_file(inner, arrays, device, None)
+        width = model._fitted.n_features_in_
+        demand(width == made.feature_dim, f"the learner takes {width} features, the backbone gives {made.feature_dim}")
         return model

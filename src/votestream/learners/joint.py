@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.learners.base import Learner, register
+from votestream.array_checks import check_all_met, take, take_classes
+from votestream.learners.base import Learner
 from votestream.learners.guard import learned
 from votestream.learners.linear import LinearRule, slices
+from votestream.learners.registry import register
 from votestream.memory.statistics import extended
 from votestream.place import Place
 from votestream.validation import check_positive
@@ -145,5 +147,9 @@ class JointProbe(Learner):
         return {"rows": self._rows[: self._size], "classes": self._numbers[: self._size]}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate(self.n_features_in_)
-        self._learn(arrays["rows"], arrays["classes"], 0)
+        n_classes = len(self._index)
+        classes = take_classes(arrays, "classes", None, n_classes)
+        check_all_met(classes, 0, n_classes)
+        rows = take(arrays, "rows", np.float32, (len(classes), self.n_features_in_))
+        self._place, self._rule = Place(self.device), None
+        self._rows, self._numbers, self._size = rows, classes, len(classes)

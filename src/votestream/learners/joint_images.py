@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.finetune import FineTuning
+from votestream.learners.registry import register
 
 
 @register("joint_images")

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.learners.base import register
 from votestream.learners.by_exemplars import ExemplarLearner
 from votestream.learners.linear import slices
+from votestream.learners.registry import register
 from votestream.memory import KEEP_RULES, FeatureMemory
 from votestream.place import Array, Place
 from votestream.validation import check_choice, check_positive
@@ -103,7 +103,7 @@ class NearestNeighbours(ExemplarLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate(self.n_features_in_)
-        self._memory.restore(arrays)
+        self._memory.restore(arrays, len(self._index))
 
 
 class _Voters(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from votestream.array_checks import MANY, demand, take, take_classes, take_number
 from votestream.learners.classifier import Classifier
 from votestream.learners.network import QUERIES
 from votestream.memory.herding import herd
 from votestream.memory.image_memory import to_device
 from votestream.persistence import joined, part_of
 
+TakeMore = Callable[[dict[str, NDArray[Any]], "Knowledge"], dict[str, NDArray[Any]]]
 Pictures = tuple[Tensor, Tensor]  # uint8 (n, size, size, 3) and class numbers, on the device
 
 
@@ -44,15 +47,20 @@ class Knowledge:
         arrays = {part: {name: each.cpu().numpy() for name, each in own.items()} for part, own in parts.items()}
         return {"heads": np.array(self.heads, np.int64), "tasks": np.array(self.tasks), **joined(arrays)}
 
-    def restored(self, state: dict[str, NDArray[Any]]) -> Knowledge:
-        """What `state` was taken of; self has the same backbone and has learned nothing."""
+    def restored(self, state: dict[str, NDArray[Any]], most: int, take_more: TakeMore) -> Knowledge:
+        """What `state` was taken of; self has the same backbone and has learned nothing. At most so many classes."""
         device = self.network.weight.device
-        weights = {name: torch.from_numpy(array) for name, array in part_of(state, "network").items()}
-        self.network.grow(len(weights["bias"]), torch.Generator())
-        self.network.load_state_dict(weights)
-        images, labels = (to_device(state[f"exemplars.{name}"], device) for name in ("images", "labels"))
-        more = {name: to_device(array, device) for name, array in part_of(state, "more").items()}
-        return Knowledge(self.network, (images, labels), state["heads"].tolist(), int(state["tasks"]), more)
+        heads = take(state, "heads", np.int64, (None,), 1, most)
+        demand(bool((np.diff(heads) > 0).all()), "each task that is in 'heads' must have brought new classes")
+        n_classes = int(heads[-1]) if len(heads) else 0
+        tasks = take_number(state, "tasks", low=len(heads), high=MANY if len(heads) else 0)
+        self.network.restore(part_of(state, "network"), n_classes)
+        exemplars = part_of(state, "exemplars")
+        labels = take_classes(exemplars, "labels", None, n_classes)
+        images = take(exemplars, "images", np.uint8, (len(labels), *self.exemplars[0].shape[1:]))
+        known = Knowledge(self.network, (to_device(images, device), to_device(labels, device)), heads.tolist(), tasks)
+        more = take_more(part_of(state, "more"), known) if n_classes else {}
+        return replace(known, more={name: to_device(array, device) for name, array in more.items()})
 
 
 def no_pictures(size: int, device: torch.device) -> Pictures:

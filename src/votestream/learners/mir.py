@@ -8,8 +8,8 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.network import NetworkLearner
+from votestream.learners.registry import register
 from votestream.memory import distinct
 from votestream.validation import check_positive
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
 from votestream.learners.linear import LinearRule
+from votestream.learners.registry import register
 from votestream.memory import ClassMoments
 
 

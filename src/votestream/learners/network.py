@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from votestream.array_checks import demand
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.backbone import exact
 from votestream.backbones.images import as_sequence
 from votestream.learners.base import Learner
 from votestream.learners.classifier import Classifier
 from votestream.learners.exemplars import Exemplars
+from votestream.learners.file_header import checked_params
 from votestream.learners.guard import learned
 from votestream.learners.recall import describe, recall
 from votestream.learners.replayed import Replayed
@@ -229,7 +231,10 @@ class NetworkLearner(Learner):
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
         made, given = recall(header["backbone"], backbone, "cpu")
-        model = super()._from_file({**header, "params": {**header["params"], "backbone": made}}, arrays, device, None)
+        params = {**checked_params(cls, header["params"]), "backbone": made}
+        width = 3 * made.input_size**2
+        demand(header["n_features"] == width, f"a picture is {width} bytes, not {header['n_features']!r:.60}")
+        model = super()._from_file({**header, "params": params}, arrays, device, None)
         model.backbone = model._made_from = given
         return model
 
@@ -239,10 +244,9 @@ class NetworkLearner(Learner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate()
-        network = {name: torch.from_numpy(array) for name, array in part_of(arrays, "network").items()}
-        self._network.grow(len(network["bias"]), self._random.generator)
-        self._network.load_state_dict(network)
-        self._memory.restore(part_of(arrays, "memory"))
+        n_classes = len(self._index)
+        self._network.restore(part_of(arrays, "network"), n_classes)
+        self._memory.restore(part_of(arrays, "memory"), n_classes)
         self._random.restore(part_of(arrays, "random"))
 
 

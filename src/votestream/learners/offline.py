@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from votestream.array_checks import demand
 from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
 from votestream.learners.base import Learner
@@ -225,6 +226,15 @@ class OfflineLearner(NetworkLearner):
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate()
-        self._known = self._known.restored(part_of(arrays, "known"))
-        self._waiting.restore(part_of(arrays, "waiting"))
+        n_classes = len(self._index)
+        self._known = self._known.restored(part_of(arrays, "known"), n_classes, self._take_more)
+        n = len(self._known.exemplars[1])
+        demand(n <= self.budget, f"there are {n} exemplars, but the budget is {self.budget}")
+        self._waiting.restore(part_of(arrays, "waiting"), self._known.n_classes, n_classes)
+        n = len(self._waiting)
+        demand(n < self.room or not self.bounded, f"{n} pictures wait, but there is room for {self.room}")
         self._waiting_for = self._tasks.told
+
+    def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+        """A method's own arrays out of a file, checked; `known` is what it goes with."""
+        return {}

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.learners.base import Learner, register
+from votestream.array_checks import demand, take
+from votestream.learners.base import Learner
 from votestream.learners.guard import learned
 from votestream.learners.linear import onto_simplex, slices
+from votestream.learners.registry import register
 from votestream.memory import GramSums, Pending
 from votestream.memory.gram import System, ridge_solution
 from votestream.persistence import joined, part_of
@@ -97,7 +99,7 @@ class RanPAC(Learner):
     def _allocate(self, width: int, M: int, seed: int, n_parts: int) -> None:
         self._place = Place(self.device)
         self._drawn_with = seed
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(int(seed))
         self._W = self._place.put(torch.randn(width, M, generator=generator).numpy())
         self._part = np.zeros(BLOCK, np.int64)  # of each place in a block: 1 is held out
         self._part[torch.randperm(BLOCK, generator=generator)[: BLOCK // 5].numpy()] = n_parts - 1
@@ -157,11 +159,15 @@ class RanPAC(Learner):
         return {"seed": np.array(self._drawn_with), **joined({"pending": self._pending.state(), **parts})}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        n_parts = 1 + ("part1.G" in arrays)
-        self._allocate(self.n_features_in_, len(arrays["part0.G"]), int(arrays["seed"]), n_parts)
-        self._pending.restore(part_of(arrays, "pending"))
+        n_classes, n_parts = len(self._index), 1 + ("part1.G" in arrays)
+        demand(n_parts == 2 or self.ridge != "held-out", "ridge is 'held-out', but nothing was held out")
+        M = len(take(arrays, "part0.G", np.float32, (None, None), -np.inf, np.inf))
+        seed = int(take(arrays, "seed", np.int64, (), low=-(2**63)))
+        self._allocate(self.n_features_in_, M, seed, n_parts)
         for number, sums in enumerate(self._sums):
-            sums.restore(part_of(arrays, f"part{number}"))
+            sums.restore(part_of(arrays, f"part{number}"), n_classes)
+        merged = max(sums.n_classes for sums in self._sums)
+        self._pending.restore(part_of(arrays, "pending"), merged, n_classes)
 
 
 class _RidgeRule(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from votestream.backbones import Backbone, create_backbone
+from votestream.learners.file_header import checked_backbone
 from votestream.persistence import ModelFileError
 
 
@@ -15,6 +16,7 @@ def describe(backbone: Backbone) -> dict[str, Any]:
 
 def recall(about: dict[str, Any], given: str | Backbone | None, device: str | None) -> tuple[Backbone, str | Backbone]:
     """The backbone that `describe` described, and what it was made from: `given`, or else its name."""
+    about = checked_backbone(about)
     source = about["name"] if given is None else given
     backbone = _make(source, device) if isinstance(source, str) else source
     if backbone.digest != about["digest"]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.learners.base import register
 from votestream.learners.by_moments import MomentLearner
 from votestream.learners.guard import learned
 from votestream.learners.linear import LinearRule, onto_simplex, solve
+from votestream.learners.registry import register
 from votestream.memory import ClassMoments
 from votestream.validation import check_positive
 

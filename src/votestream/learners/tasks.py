@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from votestream.array_checks import demand
+
 TRIAL = 3  # samples per class after which an unseen class opens a task on trial
 
 
@@ -131,5 +133,49 @@ class TaskLedger:
     def state(self) -> dict[str, Any]:
         return dict(vars(self))
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Any, n_classes: int) -> None:
+        """Go on from a `state` out of a file, which must be one that a ledger of so many classes can be in."""
+        demand(isinstance(state, dict) and state.keys() == vars(self).keys(), "the record of the tasks is incomplete")
+        names, tasks, seen, blocks = (state[key] for key in ("names", "task_of_class", "_last_seen", "_blocks"))
+        demand(_is_count(state["young"], 1), f"'young' of the tasks must be an integer above 0, got {state['young']!r}")
+        demand(_is_count(state["_clock"]), f"the tasks' clock must be an integer, got {state['_clock']!r}")
+        demand(_are_names([*names, state["_told"]] if isinstance(names, list) else names), "tasks must have names")
+        ordered = _are_counts(tasks, len(names) - 1) and list(dict.fromkeys(tasks)) == list(range(len(names)))
+        demand(ordered and len(tasks) == n_classes, "every class must have a task, counted in order of appearance")
+        seen_all = _are_counts(seen, state["_clock"]) and len(seen) == n_classes
+        demand(seen_all, "every class must have been seen at some time, and none later than now")
+        demand(_are_blocks(blocks, tasks), "the tasks that may yet become one do not fit their classes")
         vars(self).update(state)
+
+
+def _is_count(value: Any, low: int = 0) -> bool:
+    return type(value) is int and value >= low
+
+
+def _are_counts(values: Any, most: int) -> bool:
+    return isinstance(values, list) and all(_is_count(value) and value <= most for value in values)
+
+
+def _are_names(names: Any) -> bool:
+    """The tasks' own, then the one told last, which may be among them."""
+    if not (isinstance(names, list) and all(name is None or type(name) in (str, int) for name in names)):
+        return False
+    told = [name for name in names[:-1] if name is not None]
+    return len(told) == len(set(told))
+
+
+def _are_blocks(blocks: Any, tasks: list[int]) -> bool:
+    """First class and samples of each, in order; several may only be tasks that are the latest of all."""
+    if not (isinstance(blocks, list) and blocks and all(isinstance(block, list) for block in blocks)):
+        return False
+    if not all(len(block) == 2 and _is_count(block[0]) and _is_count(block[1]) for block in blocks):
+        return False
+    firsts = [first for first, _ in blocks]
+    if len(blocks) == 1:
+        return firsts[0] <= len(tasks)
+    if firsts != sorted(set(firsts)) or firsts[-1] >= len(tasks):
+        return False
+    start = tasks[firsts[0]]
+    ends = [*firsts[1:], len(tasks)]
+    latest = [start + number for number, first in enumerate(firsts) for _ in range(first, ends[number])]
+    return tasks[firsts[0] :] == latest and all(task < start for task in tasks[: firsts[0]])

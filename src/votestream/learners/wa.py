@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from votestream.backbones import Backbone
-from votestream.learners.base import register
 from votestream.learners.classifier import Classifier
 from votestream.learners.distillation import answers, shared_loss
 from votestream.learners.knowledge import Knowledge, Pictures, both, untaught
 from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import Loss
+from votestream.learners.registry import register
 
 TEMPERATURE = 2.0
 

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from votestream.memory.image_memory import ImageStore, to_device
+from votestream.array_checks import take
+from votestream.memory.image_memory import ImageStore, longer, to_device
 from votestream.persistence import joined, part_of
 from votestream.random_pool import RandomPool
 
@@ -42,8 +43,8 @@ class DeviceMemory:
     def state(self) -> dict[str, NDArray[Any]]:
         return joined({"store": self.store.state()})
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self.store.restore(part_of(state, "store"))
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        self.store.restore(part_of(state, "store"), n_classes)
 
 
 class GreedyMemory(DeviceMemory):
@@ -58,11 +59,13 @@ class GreedyMemory(DeviceMemory):
 
     def __init__(self, budget: int, shape: tuple[int, ...], device: torch.device) -> None:
         super().__init__(budget, shape, device)
-        self.scores = torch.zeros(budget, device=device)  # C of Algorithm 2
+        self.scores = torch.zeros(0, device=device)  # C of Algorithm 2
 
     def observe(self, images: Tensor, labels: Tensor, scores: Tensor, random: RandomPool) -> None:
         """Lines 8 to 18 of Algorithm 2: scores are c, the largest cosine to others in memory plus 1."""
         first, new = len(self), self.fill(images, labels)
+        if len(self) > len(self.scores):
+            self.scores = longer(self.scores, self.store.room)
         self.scores[first : first + new] = scores[:new]
         for begin in range(new, len(labels), self.store.budget):  # at once, unless there are more than slots
             rows = slice(begin, begin + self.store.budget)
@@ -84,6 +87,6 @@ class GreedyMemory(DeviceMemory):
     def state(self) -> dict[str, NDArray[Any]]:
         return {**super().state(), "scores": self.scores[: len(self)].cpu().numpy()}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        super().restore(state)
-        self.scores[: len(self)] = to_device(state["scores"], self.store.device)
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        super().restore(state, n_classes)
+        self.scores = to_device(take(state, "scores", np.float32, (len(self),), -3, 3), self.store.device)

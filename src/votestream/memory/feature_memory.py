@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.array_checks import demand, take_generator
 from votestream.memory.keep import KEEP_RULES
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics
@@ -53,8 +54,9 @@ class FeatureMemory:
         parts = {"statistics": self.statistics.state(), "store": self.store.state(), "keep": self.keep.state()}
         return {"random": self._generator.get_state().numpy(), **joined(parts)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._generator.set_state(torch.from_numpy(state["random"]))
-        self.statistics.restore(part_of(state, "statistics"))
-        self.store.restore(part_of(state, "store"))
-        self.keep.restore(part_of(state, "keep"))
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        take_generator(state, "random", self._generator)
+        self.statistics.restore(part_of(state, "statistics"), n_classes)
+        self.store.restore(part_of(state, "store"), n_classes)
+        demand(len(self.store) > 0, "there are no exemplars")
+        self.keep.restore(part_of(state, "keep"), self.store, n_classes)

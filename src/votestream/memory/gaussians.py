@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
 SPARE = 4
@@ -114,13 +115,27 @@ class ClassGaussians:
             **{f"scatter{name}": strip for name, strip in self.scatter.state().items()},
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self.counts, self.dropped, self.means = (state[name].copy() for name in ("counts", "dropped", "means"))
-        ends = state["ranks"].cumsum().tolist()
+    def restore(self, state: dict[str, NDArray[Any]], most: int, largest: float) -> None:
+        """At most so many classes; `largest` is what the rows' elements are at most."""
+        counts = take(state, "counts", np.int64, (None,), 1, MANY)
+        n, full = len(counts), float(np.finfo(np.float64).max)
+        demand(n <= most, f"there are Gaussians of {n} classes, but only {most} classes")
+        dropped = take(state, "dropped", np.float64, (n,), 0, full)
+        energy = 4 * largest**2 * counts.astype(np.float64)  # of a class's rows about their mean, in any direction
+        check_below("dropped", dropped, self.width * energy)
+        self.means = take(state, "means", np.float32, (n, self.width), -ROUNDED * largest, ROUNDED * largest)
+        lengths = take(state, "lengths", np.float32, (None,), 0, full)
+        directions = take(state, "directions", np.float16, (len(lengths), self.width), -1.1, 1.1)
+        ranks = take(state, "ranks", np.int64, (n,), high=len(lengths))
+        demand(int(ranks.sum()) == len(lengths), "the array 'ranks' counts other directions than there are")
+        check_below("lengths", lengths, np.sqrt(self.width * energy).repeat(ranks))
+        ends = ranks.cumsum().tolist()
         spans = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
-        self.lengths = [state["lengths"][span].copy() for span in spans]
-        self.directions = [state["directions"][span].copy() for span in spans]
-        self.scatter.restore({name[7:]: strip for name, strip in state.items() if name.startswith("scatter")})
+        self.lengths = [lengths[span].copy() for span in spans]
+        self.directions = [directions[span].copy() for span in spans]
+        self.counts, self.dropped = counts, dropped
+        strips = {name[7:]: strip for name, strip in state.items() if name.startswith("scatter")}
+        self.scatter.restore(strips, self.width * float(energy.sum()))
 
 
 def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:

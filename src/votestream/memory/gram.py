@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.array_checks import MANY, check_products, demand, take
 from votestream.memory.statistics import extended
 from votestream.place import Array, Place
 
@@ -43,6 +44,10 @@ class GramSums:
         hot = (np.arange(n_classes)[:, None] == classes).astype(np.float32)
         self._Q[:n_classes] += self._place.get(self._place.put(hot) @ H)
 
+    @property
+    def n_classes(self) -> int:
+        return len(self._Q)
+
     def with_more(self, H: Array, classes: NDArray[np.int64]) -> GramSums:
         """What the sums would be with these rows; in float64, ready to be solved."""
         twin = copy.copy(self)
@@ -58,8 +63,17 @@ class GramSums:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"G": self._place.get(self._G), "Q": self._Q}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._G, self._Q = self._place.put(state["G"]), state["Q"]
+    def restore(self, state: dict[str, NDArray[Any]], most: int) -> None:
+        """At most so many classes."""
+        width, full = self._Q.shape[1], float(np.finfo(np.float32).max)
+        G = take(state, "G", np.float32, (width, width), -full, full)
+        Q = take(state, "Q", np.float32, (None, width), -full, full)
+        demand(len(Q) <= most, f"there are sums of {len(Q)} classes, but only {most} classes")
+        check_products("G", G)
+        size = np.sqrt(G.diagonal())
+        fits = np.abs(Q) <= MANY**0.5 * size + 1e-8  # of rows so small that float32 loses their squares, too
+        demand(bool(fits.all()), "the array 'Q' holds sums that do not fit those in 'G'")
+        self._G, self._Q = self._place.put(G), Q
 
 
 def ridge_solution(G: torch.Tensor, Q: torch.Tensor, ridge: float) -> torch.Tensor | None:

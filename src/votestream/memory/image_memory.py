@@ -9,15 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from votestream.array_checks import MANY, demand, take, take_classes, take_generator, take_number
 from votestream.memory.keep import KEEP_RULES
 from votestream.memory.quota import Quota
-from votestream.memory.statistics import ClassStatistics
+from votestream.memory.statistics import ClassStatistics, capacity
 from votestream.memory.store import ExemplarStore
 from votestream.persistence import joined, part_of
 
 
 class ImageStore:
-    """At most `budget` pictures and their class numbers, on a device, in one block taken once.
+    """At most `budget` pictures and their class numbers, on a device, in one block.
 
     Slots `0 .. len(store) - 1` are in use. Writing and taking never wait for the device.
 
@@ -30,8 +31,8 @@ class ImageStore:
     def __init__(self, budget: int, shape: tuple[int, ...], device: torch.device) -> None:
         self.budget = budget
         self.device = device
-        self._images = torch.zeros((budget, *shape), dtype=torch.uint8, device=device)
-        self._labels = torch.zeros(budget, dtype=torch.int64, device=device)
+        self._images = torch.zeros((0, *shape), dtype=torch.uint8, device=device)
+        self._labels = torch.zeros(0, dtype=torch.int64, device=device)
         self._size = 0
 
     def __len__(self) -> int:
@@ -47,6 +48,11 @@ class ImageStore:
         return self._labels[: self._size]
 
     @property
+    def room(self) -> int:
+        """Slots that memory is taken for."""
+        return len(self._labels)
+
+    @property
     def full(self) -> bool:
         return self._size == self.budget
 
@@ -54,6 +60,9 @@ class ImageStore:
         """Put pictures into these slots, each named once; free ones are taken in order, without a gap."""
         if len(slots):
             self._size = max(self._size, int(slots.max()) + 1)
+            if self._size > len(self._labels):
+                room = capacity(self._size, len(self._labels), self.budget)
+                self._images, self._labels = longer(self._images, room), longer(self._labels, room)
             self.overwrite(to_device(slots, self.device), images, labels)
 
     def overwrite(self, slots: Tensor, images: Tensor, labels: Tensor) -> None:
@@ -69,9 +78,12 @@ class ImageStore:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"images": self.images.cpu().numpy(), "labels": self.labels.cpu().numpy()}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        slots = np.arange(len(state["labels"]))
-        self.write(slots, to_device(state["images"], self.device), to_device(state["labels"], self.device))
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        labels = take_classes(state, "labels", None, n_classes)
+        n = len(labels)
+        demand(n <= self.budget, f"there are {n} pictures, but the budget is {self.budget}")
+        images = take(state, "images", np.uint8, (n, *self._images.shape[1:]))
+        self._images, self._labels, self._size = to_device(images, self.device), to_device(labels, self.device), n
 
 
 class ImageMemory:
@@ -123,12 +135,21 @@ class ImageMemory:
         parts = {"store": self.store.state(), "ledger": self._ledger.state(), "keep": self.keep.state()}
         return {"random": self._generator.get_state().numpy(), "seen": np.array(self._seen), **joined(parts)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._generator.set_state(torch.from_numpy(state["random"]))
-        self._seen = int(state["seen"])
-        self.store.restore(part_of(state, "store"))
-        self._ledger.restore(part_of(state, "ledger"))
-        self.keep.restore(part_of(state, "keep"))
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        take_generator(state, "random", self._generator)
+        store, ledger = part_of(state, "store"), part_of(state, "ledger")
+        self.store.restore(store, n_classes)
+        self._ledger.restore(ledger, n_classes)
+        demand(np.array_equal(store["labels"], ledger["labels"]), "the ledger is of other pictures than there are")
+        self._seen = take_number(state, "seen", low=int(self._ledger.items.max(initial=-1)) + 1, high=MANY)
+        self.keep.restore(part_of(state, "keep"), self._ledger, n_classes)
+
+
+def longer(table: Tensor, rows: int) -> Tensor:
+    """The table with room for so many rows."""
+    whole = table.new_zeros((rows, *table.shape[1:]))
+    whole[: len(table)] = table
+    return whole
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:

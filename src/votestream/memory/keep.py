@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.array_checks import MANY, check_held, take, take_number
 from votestream.memory.mean_distance import MeanDistance
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics
@@ -34,7 +35,7 @@ class KeepRule(Protocol):
 
     def state(self) -> dict[str, NDArray[Any]]: ...
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+    def restore(self, state: dict[str, NDArray[Any]], store: ExemplarStore, n_classes: int) -> None: ...
 
 
 class Reservoir:
@@ -69,8 +70,8 @@ class Reservoir:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"seen": np.array(self._seen)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._seen = int(state["seen"])
+    def restore(self, state: dict[str, NDArray[Any]], store: ExemplarStore, n_classes: int) -> None:
+        self._seen = take_number(state, "seen", low=len(store), high=MANY)
 
 
 class Balanced:
@@ -112,8 +113,10 @@ class Balanced:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"counts": np.array(self._counts, np.int64)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._counts = state["counts"].tolist()
+    def restore(self, state: dict[str, NDArray[Any]], store: ExemplarStore, n_classes: int) -> None:
+        counts = take(state, "counts", np.int64, (n_classes if len(store) else 0,))
+        check_held("counts", counts, store.labels)
+        self._counts = counts.tolist()
 
 
 class FirstIn:
@@ -145,8 +148,8 @@ class FirstIn:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"classes": np.array(self._quota.n_classes)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._quota.grow(int(state["classes"]))
+    def restore(self, state: dict[str, NDArray[Any]], store: ExemplarStore, n_classes: int) -> None:
+        self._quota.grow(take_number(state, "classes", low=n_classes, high=n_classes))
 
 
 KEEP_RULES: dict[str, Callable[[Quota, ClassStatistics, torch.Generator], KeepRule]] = {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import check_held, take
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics, extended
 from votestream.memory.store import ExemplarStore
@@ -38,8 +39,8 @@ class MeanDistance:
     def __init__(self, quota: Quota, statistics: ClassStatistics) -> None:
         self._quota = quota
         self._statistics = statistics
-        self._reference = np.zeros((8, statistics.width))
-        self._radius = np.full(8, np.inf)  # infinite while the class is below its quota
+        self._reference = np.zeros((0, statistics.width))
+        self._radius = np.full(0, np.inf)  # infinite while the class is below its quota
         self._held: list[int] = []  # exemplars of each class
         self._moved: set[int] = set()  # classes whose scores (distances to the mean) are out of date
         self._slots: tuple[int, dict[int, NDArray[np.intp]]] = (-1, {})  # slots by class, for one layout
@@ -62,7 +63,7 @@ class MeanDistance:
         self._quota.grow(n_classes)
         self._held.extend([0] * (n_classes - len(self._held)))
         if n_classes > len(self._radius):
-            capacity = max(n_classes, 2 * len(self._radius))
+            capacity = max(8, n_classes, 2 * len(self._radius))
             self._reference = extended(self._reference, capacity)
             self._radius = extended(self._radius, capacity, np.inf)
 
@@ -132,9 +133,11 @@ class MeanDistance:
         """Only what cannot be found again: a restored rule measures anew, with the same outcome."""
         return {"held": np.array(self._held, np.int64)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._reserve(len(state["held"]))
-        self._held = state["held"].tolist()
+    def restore(self, state: dict[str, NDArray[Any]], store: ExemplarStore, n_classes: int) -> None:
+        held = take(state, "held", np.int64, (n_classes,))
+        check_held("held", held, store.labels)
+        self._reserve(n_classes)
+        self._held = held.tolist()
         self._moved = set(range(len(self._held)))
 
 

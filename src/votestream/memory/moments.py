@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import MANY, ROUNDED, check_below, check_scatter, demand, take
 from votestream.memory.statistics import extended
 
+SLACK = {"float32": 1e-3, "float64": 1e-9}  # what rounding may take from a scatter's being positive semidefinite
 SCATTERS = (None, "shared", "class")
 
 
@@ -32,12 +34,12 @@ class ClassMoments:
         self.width = width
         self.n_classes = 0
         self._kind = scatter
-        self._counts = np.zeros(8, np.int64)
-        self._means = np.zeros((8, width))
+        self._counts = np.zeros(0, np.int64)
+        self._means = np.zeros((0, width))
         shape, dtype = {
             None: ((0,), np.float32),
             "shared": ((width, width), np.float64),
-            "class": ((8, width, width), np.float32),
+            "class": ((0, width, width), np.float32),
         }[scatter]
         self._scatter = np.zeros(shape, dtype)
 
@@ -82,7 +84,7 @@ class ClassMoments:
 
     def _reserve(self, n_classes: int) -> None:
         if n_classes > len(self._counts):
-            capacity = max(n_classes, 2 * len(self._counts))
+            capacity = max(8, n_classes, 2 * len(self._counts))
             self._counts = extended(self._counts, capacity)
             self._means = extended(self._means, capacity)
             if self._kind == "class":
@@ -112,8 +114,16 @@ class ClassMoments:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"counts": self.counts, "means": self.means, "scatter": self.scatter}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._reserve(len(state["counts"]))
-        self.counts[:] = state["counts"]
-        self.means[:] = state["means"]
-        self.scatter[:] = state["scatter"]
+    def restore(self, state: dict[str, NDArray[Any]], most: int, largest: float) -> None:
+        """At most so many classes; `largest` is what the rows' elements are at most."""
+        counts = take(state, "counts", np.int64, (None,), 1, MANY)
+        n, kind = len(counts), self._scatter.dtype
+        demand(n <= most, f"there are moments of {n} classes, but only {most} classes")
+        self._means = take(state, "means", np.float64, (n, self.width), -ROUNDED * largest, ROUNDED * largest)
+        shape = (n, *self._scatter.shape[1:]) if self._kind == "class" else self._scatter.shape
+        scatter = take(state, "scatter", kind, shape, -np.finfo(kind).max, np.finfo(kind).max)
+        if self._kind is not None:
+            samples = counts[:, None, None] if self._kind == "class" else counts.sum()
+            check_below("scatter", scatter, 4 * largest**2 * samples)
+            check_scatter("scatter", scatter, SLACK[kind.name])
+        self._counts, self._scatter, self.n_classes = counts, scatter, n

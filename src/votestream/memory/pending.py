@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import check_all_met, demand, take, take_classes
+from votestream.memory.statistics import capacity, extended
+
 Block = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
@@ -29,8 +32,9 @@ class Pending:
     """
 
     def __init__(self, width: int, block: int = 256) -> None:
-        self._rows = np.empty((block, width), np.float32)
-        self._classes = np.empty(block, np.int64)
+        self._block = block
+        self._rows = np.empty((0, width), np.float32)
+        self._classes = np.empty(0, np.int64)
         self._size = 0
 
     def __len__(self) -> int:
@@ -42,7 +46,7 @@ class Pending:
 
     def add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> Iterator[Block]:
         """Take in the rows and hand on the blocks that are now full, in stream order."""
-        start, n, block = 0, len(X), len(self._rows)
+        start, n, block = 0, len(X), self._block
         if self._size:
             start = min(n, block - self._size)
             self._keep(X[:start], classes[:start])
@@ -57,6 +61,9 @@ class Pending:
 
     def _keep(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
         end = self._size + len(X)
+        if end > len(self._rows):
+            room = capacity(end, len(self._rows), self._block)
+            self._rows, self._classes = extended(self._rows, room), extended(self._classes, room)
         self._rows[self._size : end] = X
         self._classes[self._size : end] = classes
         self._size = end
@@ -73,6 +80,10 @@ class Pending:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"rows": self.rows, "classes": self.classes}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._size = 0
-        self._keep(state["rows"], state["classes"])
+    def restore(self, state: dict[str, NDArray[Any]], merged: int, n_classes: int) -> None:
+        """`merged` classes have rows that wait no more; the others up to `n_classes` must have some that do."""
+        classes = take_classes(state, "classes", None, n_classes)
+        demand(len(classes) < self._block, f"{len(classes)} rows wait, but a block has {self._block}")
+        check_all_met(classes, merged, n_classes)
+        self._rows = take(state, "rows", np.float32, (len(classes), self._rows.shape[1]))
+        self._classes, self._size = classes, len(classes)

@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import check_below, check_scatter, take
+
+FULL = float(np.finfo(np.float32).max)
+SLACK = 1e-4  # what rounding may take from its being positive semidefinite, relative to its diagonal
 STRIPS, NARROW = 16, 20  # most strips, and rows of the narrowest: more keep less, and make the products smaller
 
 
@@ -51,9 +55,12 @@ class SharedScatter:
     def state(self) -> dict[str, NDArray[Any]]:
         return {str(number): strip for number, strip in enumerate(self.strips)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: dict[str, NDArray[Any]], largest: float) -> None:
+        """`largest` is what its elements are at most."""
+        self.strips = [take(state, str(i), np.float32, strip.shape, -FULL, FULL) for i, strip in enumerate(self.strips)]
         for number, strip in enumerate(self.strips):
-            strip[:] = state[str(number)]
+            check_below(str(number), strip, largest)
+        check_scatter("scatter", self.matrix()[None], SLACK)
 
 
 def _ends(width: int) -> list[int]:

@@ -7,6 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
+from votestream.validation import LARGEST
+
+FULL = float(np.finfo(np.float64).max)
+AT_ONCE = 1 << 16  # rows for which room is taken at once
+
 
 class ClassStatistics:
     """Sum, count and sum of squares of each class's features, in float64.
@@ -24,8 +30,8 @@ class ClassStatistics:
     def __init__(self, width: int) -> None:
         self.width = width
         self.n_classes = 0
-        self._table = np.zeros((8, 2 * width + 1))  # a row a class: sum, count, sum of squares
-        self._spread = np.zeros((8, width), np.float32)
+        self._table = np.zeros((0, 2 * width + 1))  # a row a class: sum, count, sum of squares
+        self._spread = np.zeros((0, width), np.float32)
         self._stale: set[int] = set()  # classes whose row of _spread is behind the table
 
     def add(self, X: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -47,9 +53,8 @@ class ClassStatistics:
         if n_classes > self.n_classes:
             self.n_classes = n_classes
             if n_classes > len(self._table):
-                capacity = max(n_classes, 2 * len(self._table))
-                self._table = extended(self._table, capacity)
-                self._spread = extended(self._spread, capacity)
+                room = max(8, n_classes, 2 * len(self._table))
+                self._table, self._spread = extended(self._table, room), extended(self._spread, room)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -89,15 +94,33 @@ class ClassStatistics:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"table": self._table[: self.n_classes]}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        table = state["table"]
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        table = take(state, "table", np.float64, (n_classes, 2 * self.width + 1), -FULL, FULL)
+        sums, counts, squares = np.split(table, [self.width, self.width + 1], axis=1)
+        demand(
+            bool(((counts >= 1) & (counts <= MANY) & (counts % 1 == 0)).all()), "a class must have a count of samples"
+        )
+        check_below("table", sums, ROUNDED * LARGEST * counts)
+        check_below("table", squares, ROUNDED * LARGEST**2 * counts)
         self._reserve(len(table))
         self._table[: len(table)] = table
         self._stale = set(range(len(table)))
 
 
+def capacity(needed: int, now: int, most: int) -> int:
+    """Rows to take room for: `most` at once if they are not too many, else twice as many as now.
+
+    So a model that was loaded takes what its file holds, whatever its settings say it may grow to.
+
+    >>> capacity(1, 0, most=2000), capacity(1, 0, most=10**9), capacity(31, 30, most=10**9)
+    (2000, 65536, 60)
+    """
+    return min(most, max(needed, 2 * now or AT_ONCE))
+
+
 def extended(table: NDArray[Any], capacity: int, fill: float = 0.0) -> NDArray[Any]:
     """The table with room for more rows."""
-    longer = np.full((capacity, *table.shape[1:]), fill, table.dtype)
+    shape = (capacity, *table.shape[1:])
+    longer = np.full(shape, fill, table.dtype) if fill else np.zeros(shape, table.dtype)
     longer[: len(table)] = table
     return longer

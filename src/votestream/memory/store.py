@@ -1,4 +1,4 @@
-"""The exemplar store: one block of memory, taken once, that never holds more than its budget."""
+"""The exemplar store: one block of memory that never holds more than its budget."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from votestream.array_checks import demand, take, take_classes, take_number
+from votestream.memory.statistics import capacity, extended
+
+COLUMNS = ("_items", "_labels", "_arrivals", "_score")
 
 
 class ExemplarStore:
@@ -25,10 +30,10 @@ class ExemplarStore:
 
     def __init__(self, budget: int, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> None:
         self.budget = budget
-        self._items = np.empty((budget, *shape), dtype)
-        self._labels = np.empty(budget, np.int64)
-        self._arrivals = np.empty(budget, np.int64)
-        self._score = np.zeros(budget)
+        self._items = np.empty((0, *shape), dtype)
+        self._labels = np.empty(0, np.int64)
+        self._arrivals = np.empty(0, np.int64)
+        self._score = np.empty(0)
         self._size = 0
         self._clock = 0
         self.layout = 0  # changes whenever a slot's label does: cached slot lists are valid for one layout
@@ -67,6 +72,10 @@ class ExemplarStore:
         if self._size == self.budget:
             raise ValueError(f"the store is full: it holds its budget of {self.budget} exemplars")
         self._size += 1
+        if self._size > len(self._labels):
+            room = capacity(self._size, len(self._labels), self.budget)
+            for name in COLUMNS:
+                setattr(self, name, extended(getattr(self, name), room))
         self._labels[self._size - 1] = -1
         self.replace(self._size - 1, item, label)
         return self._size - 1
@@ -101,9 +110,14 @@ class ExemplarStore:
             "clock": np.array(self._clock),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._size = len(state["labels"])
-        for name in ("items", "labels", "arrivals", "score"):
-            getattr(self, f"_{name}")[: self._size] = state[name]
-        self._clock = int(state["clock"])
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        labels = take_classes(state, "labels", None, n_classes)
+        n, clock = len(labels), take_number(state, "clock")
+        demand(n <= self.budget, f"there are {n} exemplars, but the budget is {self.budget}")
+        self._items = take(state, "items", self._items.dtype, (n, *self._items.shape[1:]))
+        self._labels = labels
+        self._arrivals = take(state, "arrivals", np.int64, (n,), high=clock - 1)
+        demand(len(np.unique(self._arrivals)) == n, "two exemplars arrived at the same moment")
+        self._score = take(state, "score", np.float64, (n,), high=np.finfo(np.float64).max)
+        self._size, self._clock = n, clock
         self.layout += 1

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.array_checks import check_all_met, demand, take, take_classes
+
 
 class Waiting:
     """Rows in order of arrival, each with its class and the block (the first class of the task) it came in.
@@ -61,8 +63,13 @@ class Waiting:
             "blocks": blocks.astype(np.int64),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        rows, classes, blocks = state["rows"], state["classes"], state["blocks"]
+    def restore(self, state: dict[str, NDArray[Any]], known: int, n_classes: int) -> None:
+        """`known` classes have been learned; the others up to `n_classes` must have rows that wait."""
+        classes = take_classes(state, "classes", None, n_classes)
+        check_all_met(classes, known, n_classes)
+        rows = take(state, "rows", np.uint8, (len(classes), self._width))
+        blocks = take(state, "blocks", np.int64, (len(classes),), high=n_classes)
+        demand(bool((np.diff(blocks) >= 0).all()), "rows that wait are not in the order of their tasks")
         self.drop()
         ends = [*(np.flatnonzero(np.diff(blocks)) + 1), len(blocks)] if len(blocks) else []
         for start, end in zip([0, *ends], ends, strict=False):

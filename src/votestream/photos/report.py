@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from votestream.cache_cli import size
-from votestream.learners.base import from_parts
+from votestream.learners.registry import from_parts
 from votestream.persistence import read
 from votestream.photos.finding import PhotoError, shown
 from votestream.photos.opening import as_sentence

@@ -1,0 +1,98 @@
+"""Learners by name: making them, and reading them back from files."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numpy.typing import NDArray
+
+from votestream import persistence
+from votestream.learners.file_header import learner_in
+from votestream.validation import as_device
+
+if TYPE_CHECKING:
+    from votestream.learners.base import Learner
+
+_REGISTRY: dict[str, type[Learner]] = {}
+LEARNERS: Mapping[str, type[Learner]] = MappingProxyType(_REGISTRY)  # every registered class, by its name
+L = TypeVar("L", bound="type[Learner]")
+
+
+def register(name: str) -> Callable[[L], L]:
+    """Class decorator: makes a learner known by name to `create`, `load` and the contract tests.
+
+    A name is taken once. The same class defined again, as when a notebook's cell is run twice, takes its own place.
+    """
+
+    def enter(cls: L) -> L:
+        taken = _REGISTRY.get(name)
+        if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(
+                f"a learner called {name!r} is registered already: {taken.__module__}.{taken.__qualname__}"
+            )
+        cls.name = name
+        _REGISTRY[name] = cls
+        return cls
+
+    return enter
+
+
+def list_learners(pattern: str = "*") -> list[str]:
+    """Names of the learners that `create` knows.
+
+    >>> import votestream as vs
+    >>> vs.list_learners("candidates*")
+    ['candidates_voting']
+    """
+    return sorted(fnmatch.filter(LEARNERS, pattern))
+
+
+def create(name: str, **params: Any) -> Learner:
+    """A learner by name.
+
+    >>> import votestream as vs
+    >>> vs.create("candidates_voting", budget=500)
+    CandidatesVoting(budget=500)
+    """
+    if name not in LEARNERS:
+        raise ValueError(f"no learner is called {name!r}; there are {', '.join(list_learners())}")
+    return LEARNERS[name](**params)
+
+
+def load(path: str | os.PathLike[str], device: str | None = None, backbone: Any = None) -> Learner:
+    """A saved model, exactly as it was; `device` moves it elsewhere.
+
+    `backbone` is for an `ImageClassifier` whose backbone has no name to be made anew from.
+
+    >>> import tempfile, votestream as vs
+    >>> model = vs.CandidatesVoting().partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/m.safetensors")
+    ...     vs.load(f"{folder}/m.safetensors").predict([[0.0, 1.0]])
+    array(['a'], dtype='<U1')
+    """
+    return from_parts(path, *persistence.read(path), device, backbone)
+
+
+def from_parts(
+    path: str | os.PathLike[str],
+    header: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    device: str | None = None,
+    backbone: Any = None,
+) -> Learner:
+    """The learner that a file's header and arrays describe; the path is only for complaints."""
+    if device is not None:
+        as_device(device)
+    try:
+        return learner_in(header, LEARNERS)._from_file(header, arrays, device, backbone)
+    except ValueError as problem:
+        raise persistence.ModelFileError(f"{path} cannot be loaded: {problem}") from None
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as problem:
+        raise persistence.ModelFileError(
+            f"{path} cannot be loaded: it does not fit this version ({type(problem).__name__}: {problem})"
+        ) from None

@@ -9,6 +9,7 @@ stream arrives, 2,000 images a task, with one learning rate, so that nothing but
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("--budgets", type=int, nargs="+", default=[200, 2000])
     parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RESULTS / "gss_memory.csv")
     args = parser.parse_args()
     stream = vs.stream("split-cifar10", tasks=5, seed=args.seed, data_dir=args.data_dir)
     rows = []
@@ -45,7 +47,7 @@ def main() -> None:
                 }
                 rows.append({**about, **shares, "version": vs.__version__, "command": COMMAND})
                 print(rows[-1], flush=True)
-    write(RESULTS / "gss_memory.csv", rows)
+            write(args.out, rows)
 
 
 if __name__ == "__main__":

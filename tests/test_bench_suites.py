@@ -222,6 +222,23 @@ def test_a_method_of_many_passes_runs_in_one_length_and_the_others_in_both():
     assert [m for m in full if not m.length] == [m for m in short if not m.length]
 
 
+def test_wa_runs_without_clipping_too_and_at_the_same_rate():
+    methods = {m.label: m for m in SUITES["offline"].methods}
+    for length in ("", ", short"):
+        usual, other = methods[f"WA{length}"], methods[f"WA, without clipping{length}"]
+        assert other.settings == {**usual.settings, "clip": False}
+        assert other.paper == usual.paper == "WA"
+    assert not [m for m in SUITES["rates"].methods if "clip" in m.settings]
+
+
+def test_gss_runs_to_the_letter_too():
+    for suite in ("online", "rates"):
+        methods = [m for m in SUITES[suite].methods if m.learner == "gss"]
+        for method in methods:
+            assert (method.settings.get("preset") == "paper") == method.label.startswith("GSS, to the letter")
+        assert 2 * sum("preset" in m.settings for m in methods) == len(methods) > 0
+
+
 def test_full_length_is_what_the_paper_says():
     passes = {"lwf": (128, 70), "icarl": (128, 70), "eeil": (128, 70), "bic": (128, 250), "wa": (32, 250)}
     for method in SUITES["offline"].of_length("full").methods:

@@ -253,7 +253,7 @@ def test_among_equal_scores_every_slot_is_as_likely():
 
 
 def test_a_model_file_that_names_no_preset_goes_on_to_the_letter(tmp_path):
-    """Files of version 0.1.0 are such."""
+    """Files from before there was a preset are such."""
     stream, steady = PictureStream(), make_on_network("gss")(budget=20, preset="paper")
     steady.partial_fit(stream.X[:60], stream.y[:60])
     steady.save(tmp_path / "new")

@@ -34,7 +34,7 @@ class GSS(ExperienceReplay):
     young : where tasks are not told, samples per class after which a task is closed for good.
     preset : "paper" takes the paper's Algorithm 2 to the letter, picture by picture: each is compared with so many
         single stored `references`, contests a slot if its own score is below 1, and slots are drawn by scores as they
-        are. That keeps mostly the first task; GSS of 0.1.0 did so, and its model files go on like that.
+        are. That keeps mostly the first task. Model files from before there was a preset go on like that.
     seed, device : "auto" is the GPU if there is one.
 
     X is pictures: arrays, PIL images, paths. A picture's score is the largest cosine between its gradient and those of
@@ -127,7 +127,7 @@ class GSS(ExperienceReplay):
     def _from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
-        # A file that names no preset is of 0.1.0, which knew Algorithm 2 only.
+        # A file that names no preset is from before there was one: it was taught by Algorithm 2.
         params = {"preset": "paper", **header["params"]}
         return super()._from_file({**header, "params": params}, arrays, device, backbone)
 

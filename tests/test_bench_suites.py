@@ -215,11 +215,28 @@ def test_steps_are_tables_of_their_own_in_the_suites_order():
 def test_a_method_of_many_passes_runs_in_one_length_and_the_others_in_both():
     suite = SUITES["offline"]
     full, short = suite.of_length("full").methods, suite.of_length("short").methods
-    assert len(full) == len(short) == 14
+    assert len(full) == len(short) == 15
     assert [m.label for m in short if m.length] == [f"{m.label}, short" for m in full if m.length]
     assert all(m.settings["preset"] == "short" for m in short if m.length)
     assert not any("preset" in m.settings for m in full if m.length)
     assert [m for m in full if not m.length] == [m for m in short if not m.length]
+
+
+def test_wa_runs_without_clipping_too_and_at_the_same_rate():
+    methods = {m.label: m for m in SUITES["offline"].methods}
+    for length in ("", ", short"):
+        usual, other = methods[f"WA{length}"], methods[f"WA, without clipping{length}"]
+        assert other.settings == {**usual.settings, "clip": False}
+        assert other.paper == usual.paper == "WA"
+    assert not [m for m in SUITES["rates"].methods if "clip" in m.settings]
+
+
+def test_gss_runs_to_the_letter_too():
+    for suite in ("online", "rates"):
+        methods = [m for m in SUITES[suite].methods if m.learner == "gss"]
+        for method in methods:
+            assert (method.settings.get("preset") == "paper") == method.label.startswith("GSS, to the letter")
+        assert 2 * sum("preset" in m.settings for m in methods) == len(methods) > 0
 
 
 def test_full_length_is_what_the_paper_says():
@@ -285,6 +302,7 @@ def test_the_rates_in_use_are_those_that_were_best():
         settings, tasks = json.loads(row["settings"]), json.loads(row["options"])["tasks"]
         assert json.loads(row["options"])["test_share"] == 0.2
         learner = "finetune" if settings.get("replay") == 0 else row["learner"]
+        learner += ", to the letter" if settings.get("preset") == "paper" else ""
         if settings.get("weight_decay") != DECAYS.get(learner):
             continue
         key = "offline" if (row["stream"], tasks) == ("split-cifar100", 5) else row["stream"], learner
@@ -395,10 +413,10 @@ def test_norms_are_a_table_a_picture_and_part_of_the_page(norm_rows):
 @pytest.mark.parametrize(
     ("arguments", "steps", "methods"),
     [
-        (["offline", "--stream", "*steps of 5"], [5], 14),
-        (["offline", "--stream", "*of 10", "--stream", "*of 50"], [10, 50], 14),
-        (["offline", "--stream", "split-cifar100", "--method", "WA"], [5, 10, 20, 50], 1),
-        (["offline", "--preset", "short", "--method", "WA*", "--stream", "*5"], [5], 1),
+        (["offline", "--stream", "*steps of 5"], [5], 15),
+        (["offline", "--stream", "*of 10", "--stream", "*of 50"], [10, 50], 15),
+        (["offline", "--stream", "split-cifar100", "--method", "WA"], [5, 10, 20, 50], 2),
+        (["offline", "--preset", "short", "--method", "WA*", "--stream", "*5"], [5], 2),
         (["weight-norms", "--stream", "*of 20", "--method", "*online"], [20], 8),
     ],
 )

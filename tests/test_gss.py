@@ -1,4 +1,4 @@
-"""GSS: gradients of single pictures, and a memory that keeps those that point apart."""
+"""GSS: gradients of pictures and of mini-batches, and a memory that keeps pictures whose gradients point apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import votestream as vs
-from conftest import PictureStream, make_on_network, one_thread
+from conftest import PictureStream, make_on_network, one_thread, same_model
+from votestream import persistence
 from votestream.learners.classifier import Classifier
 from votestream.learners.gradients import _by_vmap, gradient_products
 from votestream.memory import GreedyMemory, distinct
@@ -91,33 +92,85 @@ def test_products_are_those_of_gradients_taken_one_by_one(module, size):
     images = network.pixels(images).double()
     network.double()
     rows = torch.stack([gradient_of(network, *each) for each in zip(images, labels, strict=True)])
-    wanted = rows @ rows.T
-    norms = wanted.diagonal().sqrt()
+    sums = torch.block_diag(torch.eye(2), torch.ones(1, 3), torch.ones(1, 2)).double()
     for way in (gradient_products, _by_vmap):
-        off = (way(network, images, labels) - wanted) / (norms * norms[:, None])
-        assert off.abs().max() < 1e-12
+        for more, G in (((), rows), ((sums,), sums @ rows)):
+            norms = G.norm(dim=1)
+            off = (way(network, images, labels, *more) - G @ G.T) / (norms * norms[:, None])
+            assert off.abs().max() < 1e-12
 
 
-def test_scores_are_one_plus_the_largest_cosine_and_leave_no_trace():
-    stream, model = PictureStream(), make_on_network("gss")(references=4)
-    model.partial_fit(stream.X[:40], stream.y[:40])
-    X, y = torch.from_numpy(stream.X[50:60]), torch.from_numpy(model._memory.store.labels.numpy()[:10].copy())
+def without_a_trace(model, X, y):
+    """The scores of these pictures, and that taking them left everything as it was."""
     model._network.train()
     before, random = copy.deepcopy(model._network.state_dict()), torch.get_rng_state()
-    drawn = distinct(model._memory.slots(), 4, copy.deepcopy(model._random))
     scores = model._scores(X, y)
     assert all(torch.equal(now, before[name]) for name, now in model._network.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random)
     assert all(module.training and not module._forward_hooks for module in model._network.modules())
     assert all(parameter.grad is None for parameter in model._network.parameters())
+    return scores, copy.deepcopy(model._network).eval()
 
-    network = copy.deepcopy(model._network).eval()
+
+def taught(**params):
+    """A model with a full memory, and ten more pictures."""
+    stream, model = PictureStream(), make_on_network("gss")(budget=40, **params)
+    model.partial_fit(stream.X[:40], stream.y[:40])
+    X, y = torch.from_numpy(stream.X[50:60]), torch.from_numpy(model._memory.store.labels.numpy()[:10].copy())
+    return model, X, y
+
+
+def cosines_to(g, stored):
+    return [float(g @ G / (g.norm() * G.norm())) for G in stored]
+
+
+def test_to_the_letter_scores_are_one_plus_the_largest_cosine_and_leave_no_trace():
+    model, X, y = taught(references=4, preset="paper")
+    drawn = distinct(model._memory.slots(), 4, copy.deepcopy(model._random))
+    scores, network = without_a_trace(model, X, y)
     stored = [gradient_of(network, *each) for each in zip(*model._memory.store.take(drawn), strict=True)]
     for image, label, score in zip(X, y, scores, strict=True):
-        g = gradient_of(network, image, label)
-        cosines = [float(g @ G / (g.norm() * G.norm())) for G in stored]
-        assert float(score) == pytest.approx(1 + max(cosines), abs=1e-5)
+        assert float(score) == pytest.approx(1 + max(cosines_to(gradient_of(network, image, label), stored)), abs=1e-5)
     assert scores.min() < 1 < scores.max()
+
+
+def test_scores_are_taken_against_mini_batches_and_the_last_is_the_new_mini_batchs(monkeypatch):
+    model, X, y = taught(references=3, replay=4)
+    used, compare = [], model._to_batches
+
+    def spy(images, labels, stored, classes):
+        used.extend(zip(stored, classes, strict=True))
+        return compare(images, labels, stored, classes)
+
+    monkeypatch.setattr(model, "_to_batches", spy)
+    scores, network = without_a_trace(model, X, y)
+
+    def gradient(images, labels):
+        loss = F.cross_entropy(network(images), labels)
+        return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(network.parameters()))])
+
+    assert [len(labels) for _, labels in used] == [4, 4, 4]
+    stored = [gradient(*each) for each in used]
+    for i, score in enumerate(scores[:-1]):
+        wanted = 1 + max(cosines_to(gradient(X[i : i + 1], y[i : i + 1]), stored))
+        assert float(score) == pytest.approx(wanted, abs=1e-5)
+    assert float(scores[-1]) == pytest.approx(1 + max(cosines_to(gradient(X, y), stored)), abs=1e-5)
+    assert scores.min() < 1 < scores.max()
+
+
+def test_a_memory_smaller_than_the_references_is_cut_into_mini_batches_anew_each_time(monkeypatch):
+    model, X, y = taught(references=10, replay=8)
+    cuts = []
+
+    def spy(images, labels, stored, classes):
+        cuts.append([frozenset(map(str, batch.flatten(1).tolist())) for batch in stored])
+        return torch.ones(len(labels) + 1)
+
+    monkeypatch.setattr(model, "_to_batches", spy)
+    for _ in range(3):
+        model._scores(X, y)
+    assert [len(cut) for cut in cuts] == [5, 5, 5]  # 40 pictures
+    assert not set(cuts[0]) & set(cuts[1]) | set(cuts[1]) & set(cuts[2])
 
 
 def full(scores):
@@ -127,9 +180,93 @@ def full(scores):
     return memory
 
 
-def offer(memory, labels, scores, random):
+def offer(memory, labels, scores, random, gate=None):
     images = torch.tensor(labels, dtype=torch.uint8)[:, None, None, None]
-    memory.observe(images, torch.tensor(labels), torch.tensor(scores), random)
+    memory.observe(images, torch.tensor(labels), torch.tensor(scores), random, gate)
+
+
+# ---- the rule of the authors' code --------------------------------------------------------------
+
+
+def offered(gradients, monkeypatch):
+    """A GSS whose memory is full of gradients (1, 0), offered pictures of these, 40 mini-batches; labels kept."""
+    table = torch.tensor([[1.0, 0.0], *gradients])
+
+    def products(network, images, labels, sums=None):
+        G = table[images[:, 0, 0, 0].long()]
+        G = G if sums is None else sums @ G
+        return G @ G.T
+
+    monkeypatch.setattr("votestream.learners.gss.gradient_products", products)
+    X = np.zeros((20 + 40 * len(gradients), 2, 2, 3), np.uint8)
+    X[20:, 0, 0, 0] = np.tile(np.arange(1, len(table)), 40)
+    model = make_on_network("gss")(budget=20, lr=1e-6, batch_size=len(gradients))
+    model.partial_fit(X[:20], ["old"] * 20, task=0).partial_fit(X[20:], X[20:, 0, 0, 0], task=1)
+    return model.exemplars_.features[:, 0, 0, 0].tolist()
+
+
+def test_a_mini_batch_whose_gradient_points_the_old_way_leaves_the_memory_alone(monkeypatch):
+    """Though one of its pictures points the other way."""
+    assert offered([(1, 0), (1, 0), (1, 0), (-2, 0)], monkeypatch) == [0] * 20
+
+
+def test_a_mini_batch_whose_gradient_points_away_lets_all_its_pictures_contest(monkeypatch):
+    """Though one of them points the old way."""
+    assert set(offered([(-1, 0), (-1, 0.1), (-1, -0.1), (2, 0)], monkeypatch)) == {0, 1, 2, 3, 4}
+
+
+def test_the_gate_is_the_mini_batchs_and_not_the_pictures():
+    for scores in ([0.0] * 5, [1.9] * 5):
+        memory, random = full([1.5] * 10), RandomPool(0)
+        for _ in range(10):
+            offer(memory, [20, 21, 22, 23, 24], scores, random, gate=torch.tensor(False))
+        assert memory.store.labels.tolist() == list(range(10))
+        for _ in range(10):
+            offer(memory, [20, 21, 22, 23, 24], scores, random, gate=torch.tensor(True))
+        assert set(memory.store.labels.tolist()) & {20, 21, 22, 23, 24}
+
+
+def test_slots_are_drawn_by_scores_less_the_smallest_and_won_by_scores_as_they_are():
+    random, C, c, taken = RandomPool(1), np.array([0.3, 0.9, 1.8]), 1.2, np.zeros(4)
+    for _ in range(1500):
+        memory = full(C.tolist())
+        offer(memory, [9], [c], random, gate=torch.tensor(True))
+        where = (memory.store.labels == 9).nonzero().flatten().tolist()
+        taken[where[0] if where else 3] += 1
+    scaled = (C - C.min()) / (C - C.min()).sum()
+    wanted = scaled * C / (C + c)
+    assert taken[0] == 0
+    assert np.allclose(taken / 1500, [*wanted, 1 - wanted.sum()], atol=0.04)
+
+
+def test_among_equal_scores_every_slot_is_as_likely():
+    random, taken = RandomPool(1), np.zeros(4)
+    for _ in range(800):
+        memory = full([1.1] * 4)
+        offer(memory, [9], [0.0], random, gate=torch.tensor(True))
+        taken += (memory.store.labels == 9).numpy()
+    assert taken.sum() == 800
+    assert np.allclose(taken / 800, 0.25, atol=0.04)
+
+
+# ---- Algorithm 2 to the letter ------------------------------------------------------------------
+
+
+def test_a_model_file_that_names_no_preset_goes_on_to_the_letter(tmp_path):
+    """Files from before there was a preset are such."""
+    stream, steady = PictureStream(), make_on_network("gss")(budget=20, preset="paper")
+    steady.partial_fit(stream.X[:60], stream.y[:60])
+    steady.save(tmp_path / "new")
+    header, arrays = persistence.read(tmp_path / "new")
+    del header["params"]["preset"]
+    persistence.write(tmp_path / "old", header, arrays)
+    loaded = vs.load(tmp_path / "old")
+    assert loaded.preset == "paper"
+    assert same_model(
+        steady.partial_fit(stream.X[60:], stream.y[60:]), loaded.partial_fit(stream.X[60:], stream.y[60:])
+    )
+    steady.set_params(preset=None).save(tmp_path / "new")
+    assert vs.load(tmp_path / "new").preset is None
 
 
 def test_a_picture_takes_a_slot_as_often_as_algorithm_2_says():
@@ -166,7 +303,11 @@ def test_more_new_pictures_than_slots_are_taken_in_turn():
     assert all(label >= 10 for label in memory.store.labels.tolist())
 
 
-def test_gss_keeps_more_of_what_is_rare_than_a_reservoir_and_gradients_point_further_apart():
+# ---- either -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("preset", "apart"), [(None, 0.9), ("paper", 0.8)])
+def test_gss_keeps_more_of_what_is_rare_than_a_reservoir_and_gradients_point_further_apart(preset, apart):
     """Nine in ten pictures are of one class."""
     stream = PictureStream(n_tasks=1, per_task=4, n=1200, spread=0.3)
     rng = np.random.default_rng(0)
@@ -174,10 +315,10 @@ def test_gss_keeps_more_of_what_is_rare_than_a_reservoir_and_gradients_point_fur
     rows = rng.permutation(np.concatenate([common[:270], rare]))
     X, y = stream.X[rows], stream.y[rows]
     spread, shares = {}, {}
-    for name in ("er", "gss"):
+    for name, more in (("er", {}), ("gss", {"preset": preset})):
         held, cosines = [], []
         for seed in range(4):
-            model = make_on_network(name)(budget=30, lr=0.02, seed=seed).partial_fit(X, y, task=0)
+            model = make_on_network(name)(budget=30, lr=0.02, seed=seed, **more).partial_fit(X, y, task=0)
             held.append((model.exemplars_.labels > 0).mean())
             network = copy.deepcopy(model._network).eval()
             products = gradient_products(network, model._memory.store.images, model._memory.store.labels)
@@ -185,4 +326,4 @@ def test_gss_keeps_more_of_what_is_rare_than_a_reservoir_and_gradients_point_fur
             cosines.append(float((products / (norms * norms[:, None])).mean()))
         shares[name], spread[name] = np.mean(held), np.mean(cosines)
     assert shares["gss"] > 1.5 * shares["er"]
-    assert spread["gss"] < 0.8 * spread["er"]
+    assert spread["gss"] < apart * spread["er"]

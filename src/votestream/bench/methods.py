@@ -23,7 +23,7 @@ ONLINE_RATES: dict[str, dict[str, float]] = {
         "er": 0.01,
         "finetune": 0.03,
         "gdumb": 0.005,
-        "gss": 0.03,
+        "gss, to the letter": 0.03,
         "mir": 0.01,
     },
     "split-cifar100": {
@@ -32,7 +32,7 @@ ONLINE_RATES: dict[str, dict[str, float]] = {
         "er": 0.03,
         "finetune": 0.03,
         "gdumb": 0.01,
-        "gss": 0.1,
+        "gss, to the letter": 0.1,
         "mir": 0.03,
     },
 }
@@ -88,7 +88,13 @@ def rivals(Q: int | None, stream: str) -> list[Method]:
         # GDumb trains anew for every answer: twenty trainings a run are too much.
         ask = "last" if learner == "gdumb" and stream == "split-cifar100" else "each"
         made.append(Method(label, learner, {"budget": Q, **_rate(learner, rates)}, Q, label, ask, part=stream))
+        if learner == "gss":
+            made.append(_to_the_letter(made[-1], _rate("gss, to the letter", rates)))
     return made
+
+
+def _to_the_letter(method: Method, rate: Mapping[str, float]) -> Method:
+    return replace(method, label=f"{method.label}, to the letter", settings={**method.settings, **PAPER, **rate})
 
 
 def _rate(learner: str, rates: Mapping[str, float]) -> dict[str, float]:
@@ -164,6 +170,9 @@ def offline_rivals(Q: int) -> list[Method]:
             made += [replace(method, settings=chosen), replace(method, label=f"{label}, authors' decay")]
         else:
             made.append(method)
+        if learner == "wa":
+            unclipped = {**method.settings, "clip": False}
+            made.append(replace(method, label=f"{label}, without clipping", settings=unclipped))
     return [*made, _offline("CN", "finetune", None), _offline("CN + Exp", "finetune", Q), _offline("KD", "kd", None)]
 
 
@@ -205,14 +214,17 @@ def of_weight_norms(budgets: Iterable[int], width: int) -> list[Method]:
 
 def of_rates(Q: int) -> list[Method]:
     """Every rival that trains a network, with several learning rates each."""
-    made = [
-        Method(label, learner, {"budget": Q, "lr": lr}, Q, ask="last" if learner == "gdumb" else "each", part="online")
-        for label, learner in ONLINE.items()
-        for lr in ((0.005, 0.01, 0.02, 0.05, 0.1) if learner == "gdumb" else (0.003, 0.01, 0.03, 0.1))
-    ]
+    made = []
+    for label, learner in ONLINE.items():
+        grid = (0.005, 0.01, 0.02, 0.05, 0.1) if learner == "gdumb" else (0.003, 0.01, 0.03, 0.1)
+        ask = "last" if learner == "gdumb" else "each"
+        tried = [Method(label, learner, {"budget": Q, "lr": lr}, Q, ask=ask, part="online") for lr in grid]
+        made += tried
+        if learner == "gss":
+            made += [_to_the_letter(method, {}) for method in tried]
     made += [Method("Fine-tuning", "er", {"replay": 0, "lr": lr}, part="online") for lr in (0.003, 0.01, 0.03, 0.1)]
     for method in offline_rivals(Q):
-        if method.label != "CN":
+        if method.label != "CN" and method.settings.get("clip", True):  # which take the rates of CN + Exp and of WA
             own = inspect.signature(LEARNERS[method.learner]).parameters["lr"].default
             made += [
                 replace(method, settings={**method.settings, **SHORT, "lr": round(own * share, 6)}, part="offline")

@@ -26,9 +26,10 @@ class ExperienceReplay(NetworkLearner):
     young : where tasks are not told, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
-    X is pictures: arrays, PIL images, paths. The step is on the mean cross-entropy over new and replayed
-    pictures together, in one pass (the paper's Algorithm 1), so batch norms see both; some public versions add two
-    means from two passes, which doubles the learning rate.
+    X is pictures: arrays, PIL images, paths. Replay is one step: new and replayed pictures go through the network
+    together, as one mini-batch, and the loss is the mean over all of them (the paper's Algorithm 1). RaptorMai's
+    public code sends them through one after the other and adds the two means: at the same learning rate a step is
+    twice as long, and batch norms see each half alone. That explains several points of difference, either way.
 
     >>> import numpy as np, votestream as vs
     >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""Inner products of single pictures' gradients, of many pictures at once."""
+"""Inner products of gradients of single pictures, or of groups of them, of many at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from torch.nn import functional as F
 from votestream.learners.classifier import Classifier
 
 
-def gradient_products(network: Classifier, images: Tensor, labels: Tensor) -> Tensor:
+def gradient_products(network: Classifier, images: Tensor, labels: Tensor, sums: Tensor | None = None) -> Tensor:
     """G · Gᵀ (n, n), where row i of G is the gradient of picture i's cross-entropy alone, for all parameters.
+
+    With `sums` (m, n) G is sums · G, the gradients of m weighted groups of pictures, and the products are (m, m).
 
     The network is to be in evaluation mode, so that pictures do not mix in batch norms. All pictures go forward and
     back once, as one batch: what a layer's weights get from one picture follows from what went into the layer and
@@ -24,7 +26,7 @@ def gradient_products(network: Classifier, images: Tensor, labels: Tensor) -> Te
     layers = [module for module in network.modules() if next(module.parameters(False), None) is not None]
     layers.remove(network)  # the head, which is plain algebra below
     if not all(map(_is_known, layers)):
-        return _by_vmap(network, images, labels)
+        return _by_vmap(network, images, labels, sums)
     calls: list[tuple[nn.Module, Tensor, GradientEdge]] = []
 
     def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -37,18 +39,20 @@ def gradient_products(network: Classifier, images: Tensor, labels: Tensor) -> Te
         for hook in hooks:
             hook.remove()
     if any(len(entered) != len(images) for _, entered, _ in calls):
-        return _by_vmap(network, images, labels)
+        return _by_vmap(network, images, labels, sums)
     logits = F.linear(features, network.weight, network.bias)
     loss = F.cross_entropy(logits, labels, reduction="sum")
     edges = [get_gradient_edge(logits), *(edge for _, _, edge in calls)]
     at_logits, *deltas = torch.autograd.grad(loss, edges, allow_unused=True)
     with torch.no_grad():
         products = (at_logits @ at_logits.T) * (features @ features.T + 1)
+        products = products if sums is None else sums @ products @ sums.T
         rows: dict[Tensor, Tensor] = {}
         for (layer, entered, _), delta in zip(calls, deltas, strict=True):
             if delta is None:  # what came out was not used
                 continue
             for parameter, row in _rows(layer, entered, delta):
+                row = row if sums is None else sums @ row
                 rows[parameter] = rows[parameter] + row if parameter in rows else row  # a layer may be used twice
         for row in rows.values():
             products.addmm_(row, row.T)
@@ -88,11 +92,12 @@ def _rows(layer: nn.Module, entered: Tensor, delta: Tensor) -> Iterator[tuple[Te
         yield layer.bias, delta.sum(2).view(n, -1)
 
 
-def _by_vmap(network: Classifier, images: Tensor, labels: Tensor) -> Tensor:
+def _by_vmap(network: Classifier, images: Tensor, labels: Tensor, sums: Tensor | None = None) -> Tensor:
     def loss(parameters: dict[str, Tensor], pixels: Tensor, label: Tensor) -> Tensor:
         return F.cross_entropy(functional_call(network, parameters, (pixels[None],)), label[None])
 
     parameters = {name: parameter.detach() for name, parameter in network.trained().items()}
     gradients = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, network.pixels(images), labels)
     rows = torch.cat([gradient.flatten(1) for gradient in gradients.values()], 1)
+    rows = rows if sums is None else sums @ rows
     return rows @ rows.T

@@ -26,8 +26,9 @@ class ICaRL(LearningWithoutForgetting):
     ----------
     budget : K, exemplars of all classes together: floor(K / C) of each, never more. At least one a class.
     lr, weight_decay : for the loss summed over classes; the authors' 2.0 and 1e-5 are for its mean over 100.
-    epochs, momentum, augment, batch_size, room, backbone, young, preset, seed, device :
-        as in `FineTuning`.
+    augment : random crops and mirror images when learning; means are of exemplars and of their mirror images. False
+        where a mirrored picture is another thing, such as a letter.
+    epochs, momentum, batch_size, room, backbone, young, preset, seed, device : as in `FineTuning`.
 
     Probabilities are the softmax of minus the squared distances to the means, which the paper does not define.
 
@@ -70,11 +71,13 @@ class ICaRL(LearningWithoutForgetting):
         return exemplars, {"means": self._means(network, exemplars)}
 
     def _means(self, network: Classifier, exemplars: Pictures) -> Tensor:
-        """The mean feature of each class's exemplars and of their mirror images, brought to unit length again."""
+        """The mean feature of each class's exemplars, and with `augment` of their mirror images, of unit length."""
         images, labels = exemplars
-        features = [unit_features(network, each) for each in (images, images.flip(2))]
+        features = unit_features(network, images)
+        if self.augment:
+            features = (features + unit_features(network, images.flip(2))) / 2
         members = F.normalize((labels == torch.arange(len(network.weight), device=labels.device)[:, None]).float(), p=1)
-        return F.normalize(members @ (features[0] + features[1]) / 2)
+        return F.normalize(members @ features)
 
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         """Minus the squared distances, up to what is the same for all classes (Algorithm 1)."""

@@ -24,8 +24,9 @@ class WeightAligning(OfflineLearner):
     ----------
     budget : exemplars kept by herding, all classes together.
     lr, epochs, batch_size : the rate is divided by 10 after 40, 60 and 80% of the passes.
-    clip : no weight of the head below zero, after every step (the paper's Sec. 4.3): norms then say how large logits
-        are. For features that are not negative, such as those behind a ReLU.
+    clip : no weight of the head below zero, after every step: norms then say how large logits are. The paper asks for
+        it in its Sec. 4.3; no public version that we know has it, so clip=False compares with those. For features that
+        are not negative, such as those behind a ReLU.
     momentum, weight_decay, augment, room, backbone, young, preset, seed, device : as in `FineTuning`.
 
     >>> import numpy as np, votestream as vs

@@ -14,6 +14,8 @@ from votestream.memory.image_memory import ImageStore, longer, to_device
 from votestream.persistence import joined, part_of
 from votestream.random_pool import RandomPool
 
+TINY = 1e-30  # the rate of slots that are drawn after all others; a double still holds when its clocks go off
+
 
 class DeviceMemory:
     """An `ImageStore` that fills in stream order; whoever decides what stays afterwards writes to the store.
@@ -61,25 +63,34 @@ class GreedyMemory(DeviceMemory):
         super().__init__(budget, shape, device)
         self.scores = torch.zeros(0, device=device)  # C of Algorithm 2
 
-    def observe(self, images: Tensor, labels: Tensor, scores: Tensor, random: RandomPool) -> None:
-        """Lines 8 to 18 of Algorithm 2: scores are c, the largest cosine to others in memory plus 1."""
+    def observe(
+        self, images: Tensor, labels: Tensor, scores: Tensor, random: RandomPool, gate: Tensor | None = None
+    ) -> None:
+        """Lines 8 to 18 of Algorithm 2: scores are c, the largest cosine to others in memory plus 1.
+
+        `gate`, one truth value on the device, is the rule of the authors' code: it lets all of the pictures contest a
+        slot, or none. Without it each picture does whose own score is below 1.
+        """
         first, new = len(self), self.fill(images, labels)
         if len(self) > len(self.scores):
             self.scores = longer(self.scores, self.store.room)
         self.scores[first : first + new] = scores[:new]
         for begin in range(new, len(labels), self.store.budget):  # at once, unless there are more than slots
             rows = slice(begin, begin + self.store.budget)
-            self._contest(images[rows], labels[rows], scores[rows], random)
+            self._contest(images[rows], labels[rows], scores[rows], random, gate)
 
-    def _contest(self, images: Tensor, labels: Tensor, scores: Tensor, random: RandomPool) -> None:
+    def _contest(self, images: Tensor, labels: Tensor, c: Tensor, random: RandomPool, gate: Tensor | None) -> None:
         budget, n = self.store.budget, len(labels)
         draws = to_device(random.uniform(budget + n), self.store.device)
-        # Line 10, i ~ C_i / sum of C, for each of the n, no slot twice: clocks that go off at the rates C_i.
-        slots = (-(1 - draws[:budget]).log() / self.scores).topk(n, largest=False).indices
-        unlike = (scores >= 1).long().argsort(stable=True)  # those that may enter come first, so they draw first
-        images, labels, c = images[unlike], labels[unlike], scores[unlike]
+        # Line 10, i ~ C_i / sum of C, for each of the n, no slot twice: clocks that go off at the rates C_i. Behind a
+        # gate C is first brought to [0, 1] by its smallest and its largest, of which the largest changes no draw.
+        rates = self.scores if gate is None else (self.scores - self.scores.min()).clamp(min=TINY)
+        slots = (-(1 - draws[:budget]).log() / rates).topk(n, largest=False).indices
+        if gate is None:
+            unlike = (c >= 1).long().argsort(stable=True)  # those that may enter come first, so they draw first
+            images, labels, c = images[unlike], labels[unlike], c[unlike]
         (old_images, old_labels), C = self.store.take(slots), self.scores[slots]
-        enters = (c < 1) & (draws[budget:] < C / (C + c))  # lines 9 and 12
+        enters = (c < 1 if gate is None else gate) & (draws[budget:] < C / (C + c))  # lines 9 and 12
         kept = torch.where(enters[:, None, None, None], images, old_images), torch.where(enters, labels, old_labels)
         self.store.overwrite(slots, *kept)
         self.scores.index_copy_(0, slots, torch.where(enters, c, C))

@@ -230,6 +230,6 @@ def test_ctrl_c_ends_the_processes_gives_back_the_runs_and_says_how_to_go_on(mon
     monkeypatch.setattr(Workers, "reports", interrupted)
     told = CliRunner().invoke(app, ["bench", "run", "smoke", "--jobs", "1"])
     assert told.exit_code == 130
-    assert "the same command goes on" in told.output
+    assert "Interrupted. No run had ended yet; the same command goes on." in told.output
     assert [process.is_alive() for process in started] == [False]
     assert list(Path("results/.smoke.running").iterdir()) == []

@@ -78,7 +78,7 @@ def test_folders_of_any_sizes_can_be_drawn(tmp_path):
 )
 def test_errors_are_sentences(arguments, complaint):
     code, text = run(*arguments)
-    assert code != 0
+    assert code == 2
     assert complaint in text
     assert "Traceback" not in text
 

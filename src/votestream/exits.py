@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -95,6 +96,14 @@ def agreed(question: str) -> bool:
     except typer.Abort:
         typer.echo(err=True)
         return False
+
+
+def check_out(out: Path) -> None:
+    """Complain about a place that no file can be written to, before anything is worked out."""
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
+    if out.is_dir():
+        raise typer.BadParameter(f"{out} is a folder: give the file a name", param_hint="--out")
 
 
 def shown(text: object) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from votestream.class_folders import some
 from votestream.data_cli import DataDir
-from votestream.exits import CODES, Refused
+from votestream.exits import CODES, Refused, check_out
 
 # Streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def plot_command(
     size: Size = None, yes: Yes = False, data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Draw each class's share of what arrives, over time."""
-    if not out.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
+    check_out(out)
     if importlib.util.find_spec("matplotlib") is None:
         raise Refused("Drawing needs matplotlib: pip install 'votestream[plots]'.")
     made = _made(

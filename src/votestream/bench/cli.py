@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from votestream.data_cli import DataDir
-from votestream.exits import CODES, INTERRUPTED, PARTLY, Refused, note, stop
+from votestream.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
 
 # Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def plot_command(
 
     suite, rows = _suite_and_rows(name, _there(folder), validate)
     out = out or Path(f"{name}.png")
-    _check_folder(out)
+    check_out(out)
     out = out if out.suffix else out.with_suffix(".png")
     if importlib.util.find_spec("matplotlib") is None:
         raise Refused("Drawing needs matplotlib: pip install 'votestream[plots]'.")
@@ -225,7 +225,7 @@ def report_command(
     from votestream.bench.report import page
     from votestream.bench.suites import SUITES
 
-    _check_folder(out)
+    check_out(out)
     where, left_out = _there(folder), False
     if names:
         found = [_suite_and_rows(name, where, False) for name in names]
@@ -362,16 +362,9 @@ def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, lis
     return replace(suite, held_out=validate), rows
 
 
-def _check_folder(out: Path) -> None:
-    if not out.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
-    if out.is_dir():
-        raise typer.BadParameter(f"{out} is a folder: give the file a name", param_hint="--out")
-
-
 def _write(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    _check_folder(out)
+    check_out(out)
     out.write_text(text, encoding="utf-8")

@@ -52,8 +52,9 @@ def layout_of(folder: Path) -> Layout:
     beside = tuple(top for top in tops if top not in train and top not in held_out)
     if len(train) == 1 and held_out and all(inner[top] is not None for top in beside):
         return Layout(train[0], _folders_in(train[0]), tuple(held_out), beside)
+    plain = [top for top in tops if inner[top] is None]
     nested = {top: names for top, names in inner.items() if names}
-    return Layout(folder, tops, doubt=_doubt(folder, tops, nested), instead=_likeliest(tops, nested))
+    return Layout(folder, tops, doubt=_doubt(folder, plain, nested), instead=_likeliest(plain, nested))
 
 
 def by_label(classes: Iterable[Path]) -> dict[str, list[Path]]:
@@ -157,28 +158,28 @@ def _preference(top: Path) -> int:
     return HELD_OUT.index(top.name.lower())
 
 
-def _doubt(folder: Path, tops: list[Path], nested: dict[Path, list[str]]) -> str:
+def _doubt(folder: Path, plain: list[Path], nested: dict[Path, list[str]]) -> str:
     """Why a folder's own folders seem not to be the classes; empty where they may well be.
 
     Folders within a class are nothing odd in themselves: people sort by date or camera. `CLASS/images/` is usual too.
     """
-    parts = [top for top in tops if top.name.lower() in TRAIN + HELD_OUT]
-    if len(nested) < len(tops):
-        classes = {label_of(top) for top in tops if top not in nested}
+    parts = [top for top in (*plain, *nested) if top.name.lower() in TRAIN + HELD_OUT]
+    if plain:
+        classes = set(map(label_of, plain))
         for top, names in nested.items():
             if both := [name for name in names if name in classes]:
                 return f"{top} holds no photo itself, but folders called {some(both, 3)}, as are the classes beside it."
-        if len(parts) == len(tops) > 1:
-            return f"{folder} holds nothing but {some(label_of(top) for top in tops)}, and photos lie in them directly."
+        if len(parts) == len(plain) + len(nested) > 1:
+            return f"{folder} holds nothing but {some(map(label_of, parts))}, and photos lie in them directly."
         return ""
     deeper = Counter(name for names in nested.values() for name in names)
     again = [name for name, times in deeper.items() if times > 1]
     if len(deeper) > 1 and again:
-        outer = some(map(label_of, tops), 5)
+        outer = some(map(label_of, nested), 5)
         return (
             f"{folder} holds folders of folders ({outer}), and several of these hold folders called {some(again, 3)}."
         )
-    if parts or (len(deeper) > 1 and (len(tops) == 1 or _numbered(tops))):
+    if parts or (len(deeper) > 1 and (len(nested) == 1 or _numbered(list(nested)))):
         inner = (f"{label_of(top)}/{name}" for top, names in nested.items() for name in names)
         return f"{folder} holds folders of folders ({some(inner, 5)}), and no photo a level above these."
     return ""
@@ -190,10 +191,8 @@ def _numbered(tops: list[Path]) -> bool:
     return len(tops) > 1 and len(stems) == 1 and None not in stems
 
 
-def _likeliest(tops: list[Path], nested: dict[Path, list[str]]) -> Path | None:
+def _likeliest(plain: list[Path], nested: dict[Path, list[str]]) -> Path | None:
     """The folder whose folders are likeliest to be the classes to learn."""
     train = [top for top in nested if top.name.lower() in TRAIN]
-    others = [top for top in nested if top.name.lower() not in HELD_OUT] or list(nested)
-    if len(nested) < len(tops):  # beside classes: only one that is called so
-        others = []
+    others = [] if plain else [top for top in nested if top.name.lower() not in HELD_OUT] or list(nested)
     return next(iter(train + others), None)

@@ -124,8 +124,11 @@ def print_trial(lesson: Lesson, path: Path, console: Console) -> None:
     console.print(table)
     if len(labels) > ROWS:
         say(console, f"And {len(labels) - ROWS:,} more classes.")
-    classes = count(len(lesson.learned), "class", "classes")
-    say(console, f"{count(sum(lesson.learned.values()), 'photo')} of {classes} would be learned into {path}.")
+    photos, classes = count(sum(lesson.learned.values()), "photo"), count(len(lesson.learned), "class", "classes")
+    would = (
+        f"{photos} of {classes} would be learned into {path}." if lesson.learned else "There is nothing new to learn."
+    )
+    say(console, would)
     say(console, passed_over(lesson))
     say(console, "Nothing was written. Not checked: whether every photo can be decoded to its end.")
 

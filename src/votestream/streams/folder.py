@@ -79,7 +79,7 @@ def _read(
         if len(folders) > 1:
             _note(same_name(label))
     if problems:
-        warn(f"{len(problems)} folders were left out: {' '.join(problems[:5])}")
+        warn(f"{root}: folders were left out. {' '.join(problems[:5])}")
     every = [path for files in paths.values() for path in files]
     with progress_bar(f"checking {root.name}", len(every), show=progress) as advance, ThreadPoolExecutor() as pool:
         broken = {}

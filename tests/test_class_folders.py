@@ -45,6 +45,11 @@ DOUBTFUL = {
         "(round1, round2, test), and several of these hold folders called oak, elm.",
         "round1",
     ),
+    "rounds and a folder without photos": (
+        ["round1/oak/1.jpg", "round2/elm/2.jpg", "notes/read me.txt"],
+        "(round1/oak, round2/elm), and no photo a level above",
+        "round1",
+    ),
     "rounds": (
         ["round1/oak/1.jpg", "round2/elm/2.jpg"],
         "(round1/oak, round2/elm), and no photo a level above",

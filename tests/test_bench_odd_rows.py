@@ -258,7 +258,7 @@ def test_a_figure_of_bytes_that_nobody_told_is_refused_with_a_reason(tmp_path):
     pytest.importorskip("matplotlib")
     Results(tmp_path / "bytes.csv").append(row("mine", 0, 60, 50, bytes=""))
     told = CliRunner().invoke(app, ["bench", "plot", "bytes", "--results", str(tmp_path), "--out", "b.png"])
-    assert told.exit_code == 1
+    assert told.exit_code == 2
     assert "have nothing to draw" in " ".join(told.output.split())
 
 

@@ -29,17 +29,21 @@ TROUBLE = """
 
 import os
 import time
+import warnings
 
 from votestream.learners import NearestClassMean
 
 
 class Fails(LastSeen):
     def predict(self, X):
+        warnings.warn("answers of mine are odd", RuntimeWarning)
         raise RuntimeError("this one never answers")
 
 
-class SLDA(LastSeen):
-    pass  # it has the name of a method of the suite
+class SLDA(LastSeen):  # it has the name of a method of the suite
+    def predict(self, X):
+        warnings.warn("answers of mine are odd", RuntimeWarning)
+        return super().predict(X)
 
 
 class Upright(LastSeen):
@@ -132,6 +136,11 @@ def test_a_run_that_fails_and_one_whose_process_dies_are_recorded_and_the_others
     assert "3 of them failed; `--retry` runs these again." in output
     shown = CliRunner().invoke(app, ["bench", "show", "smoke", "--results", str(folder / "results")]).output
     assert "Failed: Fails, Q 200 on sample, seed 0: RuntimeError: this one never answers" in " ".join(shown.split())
+
+
+def test_a_warning_of_several_processes_is_told_once_and_without_a_source_line(smoke):
+    assert [line for line in smoke[1].splitlines() if "odd" in line] == ["note: answers of mine are odd"]
+    assert "RuntimeWarning" not in smoke[1]
 
 
 def test_a_learner_with_the_name_of_a_method_is_told_from_it(smoke):
@@ -230,6 +239,6 @@ def test_ctrl_c_ends_the_processes_gives_back_the_runs_and_says_how_to_go_on(mon
     monkeypatch.setattr(Workers, "reports", interrupted)
     told = CliRunner().invoke(app, ["bench", "run", "smoke", "--jobs", "1"])
     assert told.exit_code == 130
-    assert "the same command goes on" in told.output
+    assert "Interrupted. No run had ended yet; the same command goes on." in told.output
     assert [process.is_alive() for process in started] == [False]
     assert list(Path("results/.smoke.running").iterdir()) == []

@@ -14,18 +14,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import votestream as vs
-from votestream.cli import app
+from painted import COLOURS, counts, paint, put, run
 from votestream.demo import sample
 from votestream.learners import ImageClassifier
 from votestream.photos.answering import _Decisions
 from votestream.photos.opening import photo_learners
 from votestream.photos.sidecar import sidecar_of
-
-COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
-
 
 SOURCE = {"PYTHONPATH": str(Path(vs.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 
@@ -37,23 +33,6 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def put(path, pixels, **how):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(path, **how)
-
-
-def paint(folder, label, n, colour=None, start=0):
-    """n photos of 8 x 8 pixels, all of nearly the class's colour and no two the same."""
-    for number in range(start, start + n):
-        noise = np.random.default_rng([number, len(label), ord(label[0])]).integers(-30, 31, (8, 8, 3))
-        pixels = np.array(colour or COLOURS[label]) + noise
-        put(folder / label / f"photo {number}.png", pixels.astype(np.uint8))
 
 
 @pytest.fixture
@@ -78,11 +57,6 @@ def taught(photos, model, request):
         paint(photos, label, 30)
     assert run("learn", photos, "--model", model).exit_code == 0
     return model
-
-
-def counts(model):
-    loaded = vs.load(model)
-    return dict(zip(loaded.classes_.tolist(), loaded.class_counts_.tolist(), strict=True))
 
 
 def left_in(folder):
@@ -214,7 +188,10 @@ def test_an_older_copy_put_back_learns_again_what_it_had_not_learned(photos, mod
     assert counts(model) == {"red": 30, "green": 30, "blue": 30}
 
 
-@pytest.mark.parametrize("spoil", [b"", b"\xff\x00garbage\nmore\n", b"run nonsense\n" + b"a" * 32 + b" 1"])
+@pytest.mark.parametrize(
+    "spoil",
+    [b"", b"# Digests of the ph", b"# Digests of the photos that \xff\x00\n", b"nonsense\n" + b"a" * 32 + b" 1"],
+)
 def test_a_damaged_sidecar_is_taken_for_what_is_left_of_it(photos, model, spoil):
     run("learn", photos, "--model", model, "--backbone", "pixels")
     sidecar_of(model).write_bytes(spoil)
@@ -227,8 +204,10 @@ def test_the_same_photo_twice_in_a_class_is_one_and_in_two_classes_two(photos, m
     for copy in (photos / "red" / "copy.png", photos / "green" / "moved.png"):
         copy.write_bytes(photo.read_bytes())
     result = run("learn", photos, "--model", model, "--backbone", "pixels")
-    assert "Already known: 1 photo." in result.stdout
+    assert "Already known: 0 photos. Identical copies: 1. Skipped: 0." in result.stdout
     assert counts(model) == {"red": 30, "green": 31}
+    again = run("learn", photos, "--model", model).stdout
+    assert "Already known: 61 photos. Identical copies: 1. Skipped: 0." in again
 
 
 def test_names_may_hold_anything_and_litter_is_passed_over(tmp_path, model):
@@ -444,7 +423,8 @@ def test_more_classes_than_exemplars_is_told(photos, model):
     by = ("--learner", "candidates_voting")
     result = run("learn", photos, "--model", model, "--backbone", "pixels", *by, "--budget", 1)
     assert result.exit_code == 0
-    assert "more classes than the budget of 1" in result.stdout
+    assert result.stderr.startswith("note: there are more classes than the budget of 1 exemplars")
+    assert result.stderr.count("\n") == 1
 
 
 # ---- stopping -----------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from votestream.exits import NOTHING, agreed, stop
+
 # Backbones bring torch along, so they are imported by the commands: --help should not wait for it.
 app = typer.Typer(help="List and clear the features kept on disk.", no_args_is_help=True)
 
@@ -56,7 +58,8 @@ def clear_command(
         return
     if not yes:
         total = size(sum(entry.bytes for entry in chosen))
-        typer.confirm(f"Delete {len(chosen)} entries, {total}, from {cache_folder(folder)}?", abort=True)
+        if not agreed(f"Delete {len(chosen)} entries, {total}, from {cache_folder(folder)}?"):
+            stop("Nothing was deleted.", NOTHING)
     gone = clear_cached(backbone, folder)
     typer.echo(f"Deleted {len(gone)} entries, {size(sum(entry.bytes for entry in gone))}.")
 

@@ -13,10 +13,12 @@ from votestream._version import __version__
 from votestream.bench.cli import app as bench_app
 from votestream.cache_cli import app as cache_app
 from votestream.data_cli import app as data_app
+from votestream.exits import Commands, check_out
 from votestream.photos.cli import app as photos_app
 from votestream.stream_cli import app as stream_app
 
 app = typer.Typer(
+    cls=Commands,
     help="Learn new classes from a stream, without forgetting the old ones and without keeping the data.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
@@ -54,8 +56,7 @@ def demo(
     from votestream import demo as show  # the network is loaded only by who looks through it
 
     console = Console()
-    if not out.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
+    check_out(out)
     console.print(
         "Ten classes of CIFAR-10 arrive two at a time; each image is seen once.\n"
         f"CandidatesVoting keeps at most {budget} feature vectors, GaussianVoting none, and neither keeps an image.\n"

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from votestream.cache_cli import size
+from votestream.exits import CODES, Refused
 
 # Streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def list_command(data_dir: DataDir = None) -> None:
         typer.echo(f"{source.name}: {source.title}. Terms: {source.terms}.\n  {source.citation}")
 
 
-@app.command("get")
+@app.command("get", epilog=CODES)
 def get_command(
     name: Annotated[str, typer.Argument(help="As `votestream data list` has it.")], data_dir: DataDir = None
 ) -> None:
@@ -53,8 +54,7 @@ def get_command(
         typer.echo(f"{source.title}. Terms: {source.terms}.")
         new = get_data(name, root)
     except DataError as error:
-        typer.echo(f"{error}\nBy hand: {how_to_get(source, root).partition('or ')[2]}.", err=True)
-        raise typer.Exit(1) from error
+        raise Refused(f"{error} By hand: {how_to_get(source, root).partition('or ')[2]}.") from error
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="NAME") from error
     typer.echo("\n".join(f"{folder} is ready." for folder in new) or f"{name} is in {root} already.")

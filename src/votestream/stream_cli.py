@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from votestream.class_folders import some
 from votestream.data_cli import DataDir
+from votestream.exits import CODES, Refused, check_out
 
 # Streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="See what a stream brings: its classes, their order, their share over time.", no_args_is_help=True
 )
+TASKS, CLASSES = 100, 50  # lines, and names in a line: folders may have thousands of classes
 
 STREAMS = ("core50-nc", "folder:PATH", "split-cifar10", "split-cifar100", "tiny-imagenet")
 Name = Annotated[str, typer.Argument(help=f"One of {', '.join(STREAMS)}.")]
@@ -30,40 +34,39 @@ LongTail = Annotated[float | None, typer.Option(help="How many times rarer the r
 OneClass = Annotated[bool, typer.Option("--one-class", help="One class at a time within each task.")]
 TaskFree = Annotated[int | None, typer.Option(min=1, help="No boundaries; pause so many times to be tested.")]
 Size = Annotated[int | None, typer.Option(min=1, help="Pixels, for folders of images of different sizes.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="A folder's own folders are the classes, however it looks.")]
 
 
-@app.command("show")
+@app.command("show", epilog=CODES)
 def show_command(
     name: Name, tasks: Tasks = None, seed: Seed = 0, batch: Batch = 10, order: Order = None, blurry: Blurry = None,
     repeated: Repeated = None, long_tail: LongTail = None, one_class: OneClass = False, task_free: TaskFree = None,
-    size: Size = None, data_dir: DataDir = None,
+    size: Size = None, yes: Yes = False, data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Print a stream's tasks and its class order."""
     made = _made(
-        name, tasks, seed, batch, order, blurry, repeated, long_tail, one_class, task_free, size, data_dir
+        name, tasks, seed, batch, order, blurry, repeated, long_tail, one_class, task_free, size, yes, data_dir
     )  # fmt: skip
     typer.echo(str(made))
-    for task in made:
-        typer.echo(
-            f"{task.number + 1}: {task.n_samples:,} samples, new classes {', '.join(map(str, task.new_classes))}"
-        )
+    for task in islice(made, TASKS):
+        typer.echo(f"{task.number + 1}: {task.n_samples:,} samples, new classes {some(task.new_classes, CLASSES)}")
+    if len(made) > TASKS:
+        typer.echo(f"And {len(made) - TASKS:,} more tasks.")
 
 
-@app.command("plot")
+@app.command("plot", epilog=CODES)
 def plot_command(
     name: Name, out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("stream.png"),
     tasks: Tasks = None, seed: Seed = 0, batch: Batch = 10, order: Order = None, blurry: Blurry = None,
     repeated: Repeated = None, long_tail: LongTail = None, one_class: OneClass = False, task_free: TaskFree = None,
-    size: Size = None, data_dir: DataDir = None,
+    size: Size = None, yes: Yes = False, data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Draw each class's share of what arrives, over time."""
-    if not out.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
+    check_out(out)
     if importlib.util.find_spec("matplotlib") is None:
-        typer.echo("Drawing needs matplotlib: pip install 'votestream[plots]'.", err=True)
-        raise typer.Exit(1)
+        raise Refused("Drawing needs matplotlib: pip install 'votestream[plots]'.")
     made = _made(
-        name, tasks, seed, batch, order, blurry, repeated, long_tail, one_class, task_free, size, data_dir
+        name, tasks, seed, batch, order, blurry, repeated, long_tail, one_class, task_free, size, yes, data_dir
     )  # fmt: skip
     from votestream.streams.plot import plot_stream
 
@@ -73,15 +76,16 @@ def plot_command(
 
 def _made(
     name: str, tasks: int | None, seed: int, batch: int, order: int | None, blur: float | None, repeat: float | None,
-    tail: float | None, one_class: bool, free: int | None, size: int | None, data_dir: Path | None,
+    tail: float | None, one_class: bool, free: int | None, size: int | None, yes: bool, data_dir: Path | None,
 ) -> Stream:  # fmt: skip
     """The stream with all that was asked for, in the order in which the parts combine."""
-    from votestream.backbones.images import ImageError
     from votestream.streams import blurry, long_tail, one_class_at_a_time, repeated, stream, task_free
 
     if size is not None and not name.startswith("folder:"):
         raise typer.BadParameter("only image folders have a size to choose", param_hint="--size")
-    options = {"size": size} if size is not None else {"any_size": True} if name.startswith("folder:") else {}
+    options: dict[str, Any] = {}
+    if name.startswith("folder:"):
+        options = {"size": size, "any_size": size is None, "nested": yes}
     try:
         made = stream(name, tasks=tasks, seed=seed, batch=batch, order=order, data_dir=data_dir, **options)
         made = made if tail is None else long_tail(made, tail)
@@ -89,6 +93,5 @@ def _made(
         made = made if blur is None else blurry(made, blur)
         made = one_class_at_a_time(made) if one_class else made
         return made if free is None else task_free(made, free)
-    except (ValueError, ImageError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
+    except ValueError as error:
+        raise Refused(str(error)) from error

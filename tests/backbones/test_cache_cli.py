@@ -35,7 +35,7 @@ def test_list_shows_backbone_images_and_place(folder: Path) -> None:
 
 
 def test_clear_asks_first(folder: Path) -> None:
-    assert run("clear", answer="n\n")[0] == 1
+    assert run("clear", answer="n\n")[0] == 2
     assert "tiny" in run("list")[1]
     assert "Nothing to clear" in run("clear", "--backbone", "other", "--yes")[1]
     code, text = run("clear", answer="y\n")

@@ -75,7 +75,7 @@ def test_folders_that_are_none_are_refused(tmp_path):
     with pytest.raises(vs.DataError, match="has no classes with images"):
         vs.stream(f"folder:{tmp_path}")
     write_folder(tmp_path / "train")
-    with pytest.raises(vs.DataError, match="none called test"):
+    with pytest.raises(vs.DataError, match=r"holds folders of folders .train/cat, .*use folder:.*train; `nested=True`"):
         vs.stream(f"folder:{tmp_path}")
 
 
@@ -115,3 +115,65 @@ def test_an_image_that_breaks_later_is_named_when_it_is_met(tmp_path):
     (tmp_path / "dog/3.png").write_bytes(b"")
     with pytest.raises(vs.ImageError, match=r"3.png is an empty file"):
         next(iter(stream[0]))
+
+
+# ---- laid out as for `votestream learn` ---------------------------------------------------------
+
+
+def test_the_validation_part_is_tested_on_where_there_is_no_test(tmp_path):
+    write_folder(tmp_path / "train")
+    write_folder(tmp_path / "val", n=2)
+    assert len(vs.stream(f"folder:{tmp_path}")[-1].test[1]) == 6
+
+
+def test_what_lies_beside_train_and_test_is_left_alone_by_name(tmp_path):
+    for part, n in (("train", 5), ("test", 2), ("val", 3), ("labels", 0)):
+        write_folder(tmp_path / part, n=n)
+    (tmp_path / "labels").mkdir()
+    with pytest.warns(UserWarning, match=r"is tested on test; val, labels left alone\.") as warned:
+        stream = vs.stream(f"folder:{tmp_path}")
+    assert len(warned) == 1
+    assert not isinstance(warned[0].message, vs.DataWarning)  # nothing is amiss
+    assert (stream.n_samples, len(stream[-1].test[1])) == (15, 6)
+
+
+def test_a_level_too_high_is_refused_unless_it_is_meant(tmp_path):
+    for part in ("round1", "round2"):
+        write_folder(tmp_path / part)
+    with pytest.raises(vs.DataError, match=r"\(round1, round2\), and .* cat, dog, owl\. .* use folder:.*round1;"):
+        vs.stream(f"folder:{tmp_path}")
+    stream = vs.stream(f"folder:{tmp_path}", nested=True)
+    assert sorted(stream.class_order) == ["round1", "round2"]
+    assert stream.n_samples == 30
+
+
+def test_a_class_called_train_beside_others_is_a_class(tmp_path):
+    write_folder(tmp_path, classes=("car", "test", "train"))
+    assert sorted(vs.stream(f"folder:{tmp_path}").class_order) == ["car", "test", "train"]
+
+
+def test_a_name_composed_in_two_ways_is_one_class_and_that_is_said(tmp_path):
+    write_folder(tmp_path, classes=("B\u00fcche", "Bu\u0308che", "Eiche"))
+    with pytest.warns(UserWarning, match="Two folders are called B\u00fcche"):
+        stream = vs.stream(f"folder:{tmp_path}", tasks=1)
+    assert sorted(stream.class_order) == ["B\u00fcche", "Eiche"]
+    assert stream.n_samples == 15
+
+
+def test_what_systems_leave_behind_is_no_class(tmp_path):
+    write_folder(tmp_path, classes=("cat", "dog", "__MACOSX"))
+    assert sorted(vs.stream(f"folder:{tmp_path}").class_order) == ["cat", "dog"]
+
+
+def test_a_folder_that_is_linked_to_is_read(tmp_path):
+    write_folder(tmp_path / "photos", classes=("cat", "dog"))
+    write_folder(tmp_path / "more", classes=("owl",))
+    (tmp_path / "photos" / "cat" / "link").symlink_to(tmp_path / "more" / "owl", target_is_directory=True)
+    assert vs.stream(f"folder:{tmp_path / 'photos'}").n_samples == 15
+
+
+def test_thousands_of_classes_are_not_all_named():
+    X, y = np.zeros((3000, 1)), np.arange(3000)
+    text = str(vs.stream_from(X, y, tasks=3))
+    assert len(text.split(", ")) < 210
+    assert text.endswith("and 2,800 more")

@@ -164,7 +164,7 @@ def test_no_connection_says_so_and_leaves_nothing(server, monkeypatch):
     gone = replace(SOURCES["cifar10"].archives[0], url="http://127.0.0.1:9/cifar-10-python.tar.gz")
     monkeypatch.setitem(SOURCES, "cifar10", replace(SOURCES["cifar10"], archives=(gone,)))
     result = CliRunner().invoke(app, ["data", "get", "cifar10", "--data-dir", "."])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "cannot be fetched: Connection refused" in result.output
     assert "By hand: put the folder cifar-10-batches-py of http://127.0.0.1:9/" in result.output
     assert here() == []

@@ -78,10 +78,31 @@ def test_folders_of_any_sizes_can_be_drawn(tmp_path):
 )
 def test_errors_are_sentences(arguments, complaint):
     code, text = run(*arguments)
-    assert code != 0
+    assert code == 2
     assert complaint in text
     assert "Traceback" not in text
 
 
 def test_the_help_names_every_stream_there_is() -> None:
     assert list(STREAMS) == list_streams()
+
+
+def test_a_level_too_high_is_refused_and_yes_takes_it_as_it_is(tmp_path):
+    for part in ("round1", "round2"):
+        for shade, name in enumerate(("cat", "dog")):
+            write_image(tmp_path / part / name / "1.png", shade)
+    code, text = run("show", f"folder:{tmp_path}")
+    assert code == 2
+    assert f"use folder:{tmp_path / 'round1'};" in text
+    assert run("show", f"folder:{tmp_path}", "--yes")[0] == 0
+
+
+def test_thousands_of_classes_do_not_print_thousands_of_names(tmp_path):
+    for i in range(220):
+        write_image(tmp_path / f"class number {i}" / "1.png", i)
+    code, text = run("show", f"folder:{tmp_path}")
+    assert code == 0
+    assert " ".join(text.split()).count("class number") == 200 + 200
+    assert "and 20 more\n" in text
+    assert text.endswith("And 10 more tasks.\n")
+    assert "and 170 more\n" in run("show", f"folder:{tmp_path}", "--tasks", 1)[1]

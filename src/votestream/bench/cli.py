@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from votestream.data_cli import DataDir
+from votestream.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
 
 # Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -25,9 +26,15 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Compare methods on streams: runs, tables, plots, a report.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="SUITE", help="As `votestream bench list` has it.")]
-Folder = Annotated[Path, typer.Option("--results", help="Folder of the results, one CSV file a suite.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        help="Folder of the results, one CSV file a suite; to read, also the checkout's.",
+        show_default="results",
+    ),
+]
 Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training part: to choose settings.")]
-RESULTS = Path("results")
 
 
 class Preset(str, Enum):
@@ -41,21 +48,25 @@ class Format(str, Enum):
 
 
 @app.command("list")
-def list_command(folder: Folder = RESULTS) -> None:
+def list_command(folder: Folder = None) -> None:
     """Show the suites, their runs, and how many are done."""
+    from votestream.bench.results import HERE
     from votestream.bench.suites import SUITES
 
     table = Table("suite", "what", "streams", "methods", "rows")
+    where = _to_read(folder) or HERE
+    read = {suite.name: _rows_if_readable(suite.name, where) for suite in SUITES.values()}
     for suite in SUITES.values():
-        rows = _rows_if_readable(suite.name, folder)
+        rows = read[suite.name]
         streams = "; ".join(stream.title for stream in suite.streams)
         there = "?" if rows is None else str(len(rows))
         methods = len({(method.label, method.Q) for method in suite.methods})
         table.add_row(suite.name, suite.title, streams, str(methods), there)
     Console().print(table)
+    raise typer.Exit(PARTLY if None in read.values() else 0)
 
 
-@app.command("run")
+@app.command("run", epilog=CODES)
 def run_command(
     name: Name,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as the suite has.")] = None,
@@ -93,17 +104,20 @@ def run_command(
         bool, typer.Option("--again", help="Run those that are there too, after you changed a learner; new rows count.")
     ] = False,
     validate: Validate = False,
-    folder: Folder = RESULTS,
+    folder: Folder = None,
     data_dir: DataDir = None,
 ) -> None:
     """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
+    from votestream.bench.results import HERE
     from votestream.bench.runner import clock, run_all
     from votestream.bench.runs import key_of
     from votestream.validation import as_device
 
+    folder = folder or HERE
     try:
         as_device(device)
         suite = _asked(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
+        asked_streams = len(suite.streams)
         suite = _where_data_is(suite, data_dir)
         first = suite.first_seed if first_seed is None else first_seed
         if suite.chooses and first < suite.first_seed:
@@ -112,20 +126,16 @@ def run_command(
         results = _results(name, folder, validate)
         results.rows()  # a file that cannot be gone on with is told before anything is run
         folder.mkdir(parents=True, exist_ok=True)
-    except (ValueError, ImportError, OSError) as error:  # also a backbone whose package is missing
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
+    except (ValueError, ImportError) as error:  # also a backbone whose package is missing
+        raise Refused(str(error)) from error
     command = shlex.join(["votestream", *sys.argv[1:]])
     where = None if data_dir is None else str(data_dir)
     try:
         how: dict[str, Any] = {"jobs": jobs, "device": device, "data_dir": where, "retry": retry, "again": again}
         progress = run_all(runs, results, command=command, **how)
     except KeyboardInterrupt:
-        typer.echo(f"Interrupted. What has ended is in {results.path}; the same command goes on.", err=True)
-        raise typer.Exit(130) from None
-    except OSError as error:  # a row that could not be written
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
+        ended = f"What has ended is in {results.path}" if results.path.exists() else "No run had ended yet"
+        stop(f"Interrupted. {ended}; the same command goes on.", INTERRUPTED)
     there = f"{progress.done_before} of {progress.total} runs were there, " if progress.done_before else ""
     typer.echo(f"{there}{progress.done} done in {clock(progress.seconds)}: {results.path}")
     if progress.elsewhere:
@@ -134,15 +144,16 @@ def run_command(
     failed = [row for row in results.rows() if row["error"] and key_of(row) in asked]
     if failed:
         typer.echo(f"{len(failed)} of them failed; `--retry` runs these again.", err=True)
-        raise typer.Exit(1)
+    if failed or len(suite.streams) < asked_streams:
+        raise typer.Exit(PARTLY)
 
 
-@app.command("show")
-def show_command(name: Name, validate: Validate = False, folder: Folder = RESULTS) -> None:
+@app.command("show", epilog=CODES)
+def show_command(name: Name, validate: Validate = False, folder: Folder = None) -> None:
     """Print a suite's tables in the terminal."""
     from votestream.bench.tables import blocks, body, failures, header, note
 
-    suite, rows = _suite_and_rows(name, folder, validate)
+    suite, rows = _suite_and_rows(name, _there(folder), validate)
     console = Console()
     for block in blocks(suite, rows):
         first, *others = header(block)
@@ -162,71 +173,71 @@ def show_command(name: Name, validate: Validate = False, folder: Folder = RESULT
         typer.echo(f"Failed: {failure}")
 
 
-@app.command("table")
+@app.command("table", epilog=CODES)
 def table_command(
     name: Name,
     format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (a line a cell).")] = Format.md,
     out: Annotated[Path | None, typer.Option(help="A file; by default it is printed.")] = None,
     validate: Validate = False,
-    folder: Folder = RESULTS,
+    folder: Folder = None,
 ) -> None:
     """Write a suite's tables: ours with its interval, the paper's figures, the difference."""
     from votestream.bench.tables import FORMATS
 
-    suite, rows = _suite_and_rows(name, folder, validate)
+    suite, rows = _suite_and_rows(name, _there(folder), validate)
     _write(FORMATS[format.value](suite, rows), out)
 
 
-@app.command("plot")
+@app.command("plot", epilog=CODES)
 def plot_command(
     name: Name,
     out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default SUITE.png.")] = None,
     validate: Validate = False,
-    folder: Folder = RESULTS,
+    folder: Folder = None,
 ) -> None:
     """Draw a suite's figure: curves after each task, accuracy against bytes, confusion matrices, or norms."""
     import importlib.util
 
-    suite, rows = _suite_and_rows(name, folder, validate)
+    suite, rows = _suite_and_rows(name, _there(folder), validate)
     out = out or Path(f"{name}.png")
-    _check_folder(out)
+    check_out(out)
     out = out if out.suffix else out.with_suffix(".png")
     if importlib.util.find_spec("matplotlib") is None:
-        typer.echo("Drawing needs matplotlib: pip install 'votestream[plots]'.", err=True)
-        raise typer.Exit(1)
+        raise Refused("Drawing needs matplotlib: pip install 'votestream[plots]'.")
     from votestream.bench.plot import plot_suite
 
     try:
         plot_suite(suite, rows, out)
-    except (ValueError, OSError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
+    except ValueError as error:
+        raise Refused(str(error)) from error
     typer.echo(f"Picture: {out}")
 
 
-@app.command("report")
+@app.command("report", epilog=CODES)
 def report_command(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[SUITE]...", help="All that have rows unless given.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
-    folder: Folder = RESULTS,
+    folder: Folder = None,
 ) -> None:
     """Write one page with every table and plot: a single file that needs nothing else."""
     from votestream.bench.report import page
     from votestream.bench.suites import SUITES
 
-    _check_folder(out)
+    check_out(out)
+    where, left_out = _there(folder), False
     if names:
-        found = [_suite_and_rows(name, folder, False) for name in names]
+        found = [_suite_and_rows(name, where, False) for name in names]
     else:
-        read = [(suite, _rows_if_readable(suite.name, folder)) for suite in SUITES.values()]
+        read = [(suite, _rows_if_readable(suite.name, where)) for suite in SUITES.values()]
         found = [(suite, rows) for suite, rows in read if rows]
+        left_out = any(rows is None for _, rows in read)
     if not found:
-        typer.echo(f"There are no results in {folder}: `votestream bench run smoke` makes some.", err=True)
-        raise typer.Exit(1)
+        raise Refused(f"There are no results in {where}: `votestream bench run smoke` makes some.")
     _write(page(found), out)
     typer.echo(f"Report: {out}")
+    raise typer.Exit(PARTLY if left_out else 0)
 
 
 def _asked(
@@ -300,6 +311,28 @@ def _results(name: str, folder: Path, validate: bool) -> Results:
     return Results(folder / f"{name}{'_validation' if validate else ''}.csv")
 
 
+def _to_read(folder: Path | None) -> Path | None:
+    """The folder of results to read: the one named, that of the working folder, or the checkout's; None without any."""
+    from votestream.bench.results import HERE, checkout_results
+
+    if folder is not None or HERE.is_dir():
+        return folder or HERE
+    found = checkout_results()
+    if found is not None:
+        note(f"results are read from {found}: there are none in this folder.")
+    return found
+
+
+def _there(folder: Path | None) -> Path:
+    found = _to_read(folder)
+    if found is None:
+        raise Refused(
+            "There is no folder `results` here, and votestream is not installed from a checkout, which has one: go to "
+            "the folder that holds it, name it by --results, or make results by `votestream bench run smoke`."
+        )
+    return found
+
+
 def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
     """The rows of a suite; None, and a word why, where the file is not one of results."""
     try:
@@ -312,36 +345,26 @@ def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
 def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, list[dict[str, str]]]:
     from dataclasses import replace
 
+    from votestream.bench.results import HERE, checkout_results
     from votestream.bench.suites import find_suite
 
     try:
         suite, results = find_suite(name), _results(name, folder, validate)
         rows = results.rows()
-    except (ValueError, OSError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
+    except ValueError as error:
+        raise Refused(str(error)) from error
     if not rows:
-        where = "" if folder == RESULTS else f" --results {shlex.quote(str(folder))}"
+        where = "" if folder == HERE else f" --results {shlex.quote(str(folder))}"
         command = f"votestream bench run {name}{' --validate' if validate else ''}{where}"
-        typer.echo(f"There are no rows in {results.path}: `{command}` makes them.", err=True)
-        raise typer.Exit(1)
+        theirs = checkout_results()
+        others = f" The checkout's are in {theirs}: name it by --results." if theirs and folder == HERE else ""
+        raise Refused(f"There are no rows in {results.path}: `{command}` makes them.{others}")
     return replace(suite, held_out=validate), rows
-
-
-def _check_folder(out: Path) -> None:
-    if not out.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
-    if out.is_dir():
-        raise typer.BadParameter(f"{out} is a folder: give the file a name", param_hint="--out")
 
 
 def _write(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    _check_folder(out)
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
+    check_out(out)
+    out.write_text(text, encoding="utf-8")

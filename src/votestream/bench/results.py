@@ -23,12 +23,20 @@ FIELDS = (
     "norms",  # new columns go to the end: what an earlier version appends meanwhile stays readable
 )
 
+HERE = Path("results")
+CHECKOUT = Path(__file__).resolve().parents[3]  # of the sources, where the package was installed from them with -e
 
 csv.field_size_limit(2**31 - 1)  # characters of a cell; the usual limit is passed by a confusion matrix of 256 classes
 
 
 class ResultsError(ValueError):
     """A file of results that cannot be gone on with; the message says what to do."""
+
+
+def checkout_results() -> Path | None:
+    """The `results` of the checkout that this package runs from, if it does and there are any."""
+    folder = CHECKOUT / "results"
+    return folder if folder.is_dir() and (CHECKOUT / "pyproject.toml").is_file() else None
 
 
 class Results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -102,6 +103,9 @@ def run_all(
                     workers.start(run)
                     progress.start(run)
                 for report in workers.reports(timeout=0.25):
+                    if report.warning:
+                        warnings.warn(report.warning, stacklevel=2)
+                        continue
                     progress.hear(report)
                     if report.ended:
                         results.append({**(report.row or _failed(report)), "command": command})

@@ -6,8 +6,10 @@ import contextlib
 import os
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.connection import Connection
 from typing import Any
@@ -19,13 +21,14 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass
 class Report:
-    """What a worker says about its run: how far it is, or a row, or why there is none."""
+    """What a worker says about its run: how far it is, a warning, or a row, or why there is none."""
 
     run: Run
     task: int = 0
     tasks: int = 0
     row: dict[str, Any] | None = None
     error: str = ""
+    warning: Warning | None = None
 
     @property
     def ended(self) -> bool:
@@ -96,16 +99,25 @@ def _work(pipe: Connection, device: str, data_dir: str | None, threads: int) -> 
         import torch
 
         from votestream.bench.protocol import carry_out
+        from votestream.streams.data_set import DataWarning
 
         torch.set_num_threads(threads)
         while True:
             run: Run = pipe.recv()
-            try:
-                row = carry_out(run, device, data_dir, lambda task, tasks, run=run: pipe.send(Report(run, task, tasks)))  # type: ignore[misc]
-                report = Report(run, row=row)
-            except Exception as error:
-                report = Report(run, error=_told(error))
+            with warnings.catch_warnings(record=True) as heard:
+                try:
+                    row = carry_out(run, device, data_dir, partial(_tell, pipe, run))
+                    report = Report(run, row=row)
+                except Exception as error:
+                    report = Report(run, error=_told(error))
+            for warning in heard:  # each is told once, by the process that started this one
+                kind = DataWarning if issubclass(warning.category, DataWarning) else UserWarning
+                pipe.send(Report(run, warning=kind(str(warning.message))))
             pipe.send(report)
+
+
+def _tell(pipe: Connection, run: Run, task: int, tasks: int) -> None:
+    pipe.send(Report(run, task, tasks))
 
 
 def _told(error: Exception) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from votestream.class_folders import walk
 from votestream.learners import CandidatesVoting, GaussianVoting, ImageClassifier, Learner, Vote
-from votestream.photos.finding import walk
 from votestream.photos.reading import Reading, as_photos, readings
 from votestream.photos.report import task_name
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from votestream.photos.finding import PhotoError, offer, shown
+from votestream.class_folders import some
+from votestream.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, shown, stop
+from votestream.photos.finding import Offer, PhotoError, offer
 from votestream.photos.sidecar import sidecar_of
 
 # Whatever brings the network along is imported by the command that runs it: --help should not wait for it.
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from votestream.photos.learning import Lesson
 
 app = typer.Typer()
-SKIPPED, REFUSED, INTERRUPTED = 1, 2, 130
-CODES = "Exit code: 0 all went well, 1 something was skipped (it is named), 2 nothing could be done, 130 Ctrl-C."
 
 Model = Annotated[Path, typer.Argument(help="The model file.", show_default=False)]
 Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_default="auto")]
@@ -50,25 +48,41 @@ def learn(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Order of the photos, and what a new model draws.")] = 0,
     device: Device = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the classes and what would be learned; write nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="The folder's own folders are the classes, however it looks.")
+    ] = False,
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
     No photo is kept, and none is learned twice: MODEL.learned holds digests.
     Stop it whenever you like: the same command goes on where it was.
     """
-    with _plain_words("learn"):
-        found = offer(photos, ignore=(model, sidecar_of(model)))
-        from votestream.photos.learning import teach
+    found = offer(photos, ignore=(model, sidecar_of(model)))
+    for text in found.notes:
+        note(text)
+    if found.doubt and not yes:
+        _settle(found, photos, model, dry_run)
+    from votestream.photos.learning import rehearse, teach
 
-        settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
-        lesson = teach(model, found, settings, task or None, seed)
+    settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
+    lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed)
     if lesson.interrupted:
-        _stop(f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there.", INTERRUPTED)
+        stop(_interrupted(lesson, model), INTERRUPTED)
     _name_skipped(lesson.problems)
-    if lesson.model is None:
-        _stop(f"No photo could be read, so there is no model {shown(model)}.", REFUSED)
-    _summarise(lesson, model)
-    raise typer.Exit(SKIPPED if lesson.problems else 0)
+    if dry_run:
+        from rich.console import Console
+
+        from votestream.photos.report import print_trial
+
+        print_trial(lesson, model, Console())
+    elif lesson.model is None:
+        stop(f"No photo could be read, so there is no model {model}.", NOTHING)
+    else:
+        _summarise(lesson, model)
+    raise typer.Exit(PARTLY if lesson.problems else 0)
 
 
 @app.command(epilog=CODES)
@@ -79,62 +93,67 @@ def predict(
     device: Device = None,
 ) -> None:
     """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line."""
-    with _plain_words("predict"):
-        from votestream.photos.answering import answers, files_in
-        from votestream.photos.opening import load_on_photos
+    from votestream.photos.answering import answers, files_in
+    from votestream.photos.opening import load_on_photos
 
-        asked = load_on_photos(model, device)
-        paths, problems = files_in(files)
-        for answer in answers(asked, paths):
-            if answer.problem:
-                problems.append(answer.problem)
-            elif as_json:
-                typer.echo(json.dumps({"file": str(answer.path), **(answer.numbers or {})}))
-            else:
-                typer.echo(f"{shown(answer.path)}: {shown(answer.words)}")
+    asked, answered = load_on_photos(model, device), False
+    paths, problems = files_in(files)
+    for answer in answers(asked, paths):
+        if answer.problem:
+            problems.append(answer.problem)
+            continue
+        answered = True
+        if as_json:
+            typer.echo(json.dumps({"file": str(answer.path), **(answer.numbers or {})}))
+        else:
+            typer.echo(f"{shown(answer.path)}: {shown(answer.words)}")
     _name_skipped(problems)
-    raise typer.Exit(SKIPPED if problems else 0)
+    raise typer.Exit((PARTLY if answered else NOTHING) if problems else 0)
 
 
-@app.command()
+@app.command(epilog=CODES)
 def inspect(model: Model, as_json: Json = False) -> None:
     """Show what a model holds: classes, tasks, counts, settings, and its memory against that of the images."""
-    with _plain_words("inspect"):
-        from rich.console import Console
+    from rich.console import Console
 
-        from votestream.photos.report import print_report, report
+    from votestream.photos.report import print_report, report
 
-        about = report(model)
+    about = report(model)
     if as_json:
         typer.echo(json.dumps(about))
     else:
         print_report(about, Console())
 
 
-@contextmanager
-def _plain_words(command: str) -> Iterator[None]:
-    """What stops a command becomes one sentence and an exit code, whatever state it was in."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without the letters of a file's name
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of decoders, about oddities in files that they read nonetheless
-            yield
-    except PhotoError as problem:
-        _stop(f"votestream {command}: {shown(problem)}", REFUSED)
-    except KeyboardInterrupt:
-        _stop("Interrupted.", INTERRUPTED)
+def _settle(found: Offer, photos: Path, model: Path, dry_run: bool) -> None:
+    """Ask whether the folder's own folders are the classes, where they do not look like it."""
+    if model.exists():
+        from votestream.photos.report import report
 
-
-def _stop(sentence: str, code: int) -> None:
-    typer.echo(sentence, err=True)
-    raise typer.Exit(code)
+        known = {str(row["label"]) for row in report(model)["classes"]}
+        if known & set(found.labels):
+            return  # it was asked, and agreed to, when the model met them
+    again = f"votestream learn {shlex.quote(str(found.instead))} --model {shlex.quote(str(model))}"
+    meant = (
+        f"If the classes lie a level deeper, use `{again}`." if found.instead else "Move what is no class elsewhere."
+    )
+    if not dry_run and not sys.stdin.isatty():
+        raise PhotoError(f"{found.doubt} {meant} To learn {some(found.labels, 3)} as classes, add --yes.")
+    note(f"{found.doubt} {meant}")
+    if not dry_run and not agreed(shown(f"Learn {some(found.labels, 3)} as classes all the same?")):
+        stop("Nothing was learned.", NOTHING)
 
 
 def _name_skipped(problems: list[str]) -> None:
     for problem in problems:
         typer.echo(f"Skipped: {shown(problem)}", err=True)
+
+
+def _interrupted(lesson: Lesson, path: Path) -> str:
+    if lesson.learned:
+        return f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there."
+    state = f"{path} is as it was" if path.exists() else "there is no model yet"
+    return f"Interrupted before anything was learned: {state}."
 
 
 def _learned(lesson: Lesson) -> str:
@@ -145,19 +164,13 @@ def _learned(lesson: Lesson) -> str:
 
 
 def _summarise(lesson: Lesson, path: Path) -> None:
-    from votestream.photos.report import count, memory_line, report
+    from votestream.photos.report import memory_line, passed_over, report
 
     old = [label for label in lesson.learned if label not in lesson.new]
     lines = [f"{_learned(lesson)} into {path}." if lesson.learned else "There was nothing new to learn."]
     if lesson.new:
-        lines.append(f"New, as task {lesson.task}: {', '.join(lesson.new)}.")
+        lines.append(f"New, as task {lesson.task}: {some(lesson.new)}.")
     if old:
-        lines.append(f"Old, with new photos: {', '.join(sorted(old))}.")
-    lines.append(f"Already known: {count(lesson.known, 'photo')}. Skipped: {len(lesson.problems)}.")
-    about: dict[str, Any] = report(path)
-    kept, budget = about["exemplars"], about["settings"].get("budget")
-    if kept is not None and budget is not None and len(about["classes"]) > budget:
-        lines.append(f"There are more classes than the budget of {budget} exemplars: later classes go without.")
-    lines.append(memory_line(about))
-    for line in lines:
+        lines.append(f"Old, with new photos: {some(sorted(old))}.")
+    for line in (*lines, passed_over(lesson), memory_line(report(path))):
         typer.echo(shown(line))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-# What systems leave in folders without being asked, besides everything that begins with a dot.
-LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir", "$recycle.bin"}
+from votestream.class_folders import SUFFIXES, Layout, by_label, is_litter, label_of, layout_of, same_name, some, walk
+from votestream.exits import Refused
 
 
-class PhotoError(Exception):
-    """A sentence for the person at the terminal: why there is nothing to be done."""
+class PhotoError(Refused):
+    """Why nothing can be done with these photos, or with this model."""
 
 
 class Photo(NamedTuple):
@@ -28,6 +26,9 @@ class Offer:
 
     photos: list[Photo] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    doubt: str = ""  # why the folder's own folders seem not to be the classes
+    instead: Path | None = None  # the folder that was probably meant
 
     @property
     def labels(self) -> list[str]:
@@ -49,78 +50,48 @@ def offer(folder: Path, ignore: tuple[Path, ...] = ()) -> Offer:
         raise PhotoError(f"There is no folder {folder}.")
     if not folder.is_dir():
         raise PhotoError(f"{folder} is a file: give the folder that holds one folder of photos for each class.")
-    found, ours = Offer(), {os.path.realpath(path) for path in ignore}
     try:
-        entries = sorted(path for path in folder.iterdir() if not is_litter(path.name))
+        layout = layout_of(folder)
+        loose = sorted(path for path in layout.root.iterdir() if not is_litter(path.name) and not path.is_dir())
     except OSError as problem:
-        raise PhotoError(f"{folder} cannot be opened: {problem.strerror}.") from None
-    classes = [path for path in entries if path.is_dir()]
-    if not classes:
-        raise PhotoError(
-            f"There is no class folder in {folder}: put the photos of each class into a folder named after it, "
-            f"such as {folder / 'oak'} and {folder / 'elm'}."
-        )
-    for path in entries:
-        if path not in classes and os.path.realpath(path) not in ours:
-            found.problems.append(f"{path} lies in no class folder.")
-    for path in classes:
-        unreadable = len(found.problems)
-        photos = [photo for photo in walk(path, found.problems) if os.path.realpath(photo) not in ours]
-        found.photos += [Photo(photo, label_of(path)) for photo in photos]
-        if not photos and len(found.problems) == unreadable:
-            found.problems.append(f"{path} holds no photo: there is no class to learn from it.")
+        raise PhotoError(f"{problem.filename} cannot be opened: {problem.strerror}.") from None
+    if not layout.classes:
+        raise PhotoError(_no_classes(layout.root, loose))
+    ours = {os.path.realpath(path) for path in ignore}
+    found = Offer(notes=_parts(folder, layout), doubt=layout.doubt, instead=layout.instead)
+    found.problems += [f"{path} lies in no class folder." for path in loose if os.path.realpath(path) not in ours]
+    empty = []
+    for label, folders in by_label(layout.classes).items():
+        found.notes += [same_name(label)] * (len(folders) > 1)
+        for path in folders:
+            unreadable = len(found.problems)
+            photos = [photo for photo in walk(path, found.problems) if os.path.realpath(photo) not in ours]
+            found.photos += [Photo(photo, label) for photo in photos]
+            if not photos and len(found.problems) == unreadable:
+                empty.append(path)
+    if empty:
+        hold, classes = ("hold", "are no classes") if len(empty) > 1 else ("holds", "is no class")
+        found.problems.append(f"{some(empty, 5)} {hold} no photo: there {classes} to learn from it.")
     return found
 
 
-def walk(folder: Path, problems: list[str]) -> Iterator[Path]:
-    """Every file below a folder in order of names; folders that cannot be opened go to `problems`."""
-    # A link to a folder above would lead in circles, and to photos of other classes.
-    been = {str(parent) for parent in folder.resolve().parents}
-
-    def visit(folder: Path) -> Iterator[Path]:
-        real = os.path.realpath(folder)
-        if real in been:
-            return
-        been.add(real)
-        try:
-            entries = sorted(folder.iterdir())
-        except OSError as problem:
-            problems.append(f"{folder} cannot be opened: {problem.strerror}.")
-            return
-        for entry in entries:
-            if is_litter(entry.name):
-                continue
-            if entry.is_dir():
-                yield from visit(entry)
-            else:
-                yield entry
-
-    return visit(folder)
+def _no_classes(folder: Path, loose: list[Path]) -> str:
+    if any(path.suffix.lower() in SUFFIXES for path in loose):
+        above = Path(os.path.abspath(folder)).parent if folder.name in ("", "..") else folder.parent
+        return (
+            f"There is no class folder in {folder}, only photos. If {label_of(folder)} is a class, give the folder "
+            f"above it, {above}; else put the photos of each class into a folder named after it."
+        )
+    return (
+        f"There is no class folder in {folder}: put the photos of each class into a folder named after it, "
+        f"such as {folder / 'oak'} and {folder / 'elm'}."
+    )
 
 
-def is_litter(name: str) -> bool:
-    """Whether a file or folder is hidden, or one that a system made for itself.
-
-    >>> [is_litter(name) for name in (".DS_Store", "Thumbs.db", "oak.jpg")]
-    [True, True, False]
-    """
-    return name.startswith(".") or name.lower() in LITTER
-
-
-def label_of(folder: Path) -> str:
-    """The folder's name, the same wherever it was typed: systems differ in how they compose an accent.
-
-    >>> label_of(Path("photos/Bu\\u0308che")) == label_of(Path("photos/B\\u00fcche"))
-    True
-    """
-    name = os.path.basename(os.path.abspath(folder))
-    return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "replace"))
-
-
-def shown(text: object) -> str:
-    """Text that is safe to print: names may hold line ends, escape codes and bytes that are no text.
-
-    >>> shown("oak\\x1b[2J.jpg")
-    'oak?[2J.jpg'
-    """
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+def _parts(folder: Path, layout: Layout) -> list[str]:
+    """What is said of a folder that is divided into train and test."""
+    if not layout.held_out:
+        return []
+    alone = [*layout.held_out, *layout.beside]
+    left = f"{some(path.name for path in alone)} {'are' if len(alone) > 1 else 'is'} left alone"
+    return [f"{folder} is divided into parts: {layout.root.name} is learned, {left}."]

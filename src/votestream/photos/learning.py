@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,24 +17,26 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from votestream.backbones.progress import progress_bar
+from votestream.class_folders import composed, some
 from votestream.learners import ImageClassifier
 from votestream.photos.finding import Offer, PhotoError
 from votestream.photos.opening import check_target, open_model
 from votestream.photos.reading import Reading, readings
-from votestream.photos.sidecar import LearnedPhotos, sidecar_of
+from votestream.photos.sidecar import LearnedPhotos, check_place, followed, sidecar_of
 
 SAVING = 0.2  # share of the time that saving may take: small models are saved after every batch
 
 
 @dataclass
 class Lesson:
-    """What a run did."""
+    """What a run did, or would do."""
 
     model: ImageClassifier | None = None
     task: str | None = None
     new: list[str] = field(default_factory=list)  # classes met for the first time, in order of appearance
     learned: dict[str, int] = field(default_factory=dict)  # photos of each class
-    known: int = 0
+    known: Counter[str] = field(default_factory=Counter)  # photos that an earlier run has learned
+    copies: Counter[str] = field(default_factory=Counter)  # of another photo of the same class in this run
     problems: list[str] = field(default_factory=list)
     interrupted: bool = False
 
@@ -43,9 +46,17 @@ def teach(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, 
 
     `settings` (backbone, learner, budget, device) are None where nobody asked for a value.
     """
+    path = followed(path)
     check_target(path)
     with _alone(path):
         return _Teacher(path, offer, settings, task, seed).run()
+
+
+def rehearse(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int) -> Lesson:
+    """What `teach` would do, as far as that can be told without decoding a photo; nothing is written."""
+    path = followed(path)
+    check_target(path)
+    return _Teacher(path, offer, settings, task, seed).rehearse()
 
 
 class _Teacher:
@@ -58,10 +69,11 @@ class _Teacher:
             self.sidecar = LearnedPhotos(path, total)
         except OSError as problem:
             raise PhotoError(f"{sidecar_of(path)} cannot be read: {problem.strerror or problem}.") from None
-        self.own = {str(label): label for label in labels}  # a model made in Python may have numbers for labels
+        # A model made in Python may have numbers for labels, and names whose accents are letters of their own.
+        self.own = {composed(str(label)): label for label in labels} | {str(label): label for label in labels}
         self.lesson = Lesson(problems=list(offer.problems))
         self.photos = [offer.photos[i] for i in np.random.default_rng(seed).permutation(len(offer.photos))]
-        self.old, self.offered = set(self.own), offer.labels
+        self.old, self.offered, self.met = set(self.own), offer.labels, set[str]()
         # Without new classes the last task goes on learning; a new one would freeze it and have nothing to learn.
         if set(offer.labels) - self.old:
             taken = self.learner.tasks_ if labels else []
@@ -77,7 +89,8 @@ class _Teacher:
             for reading in reader:
                 if asked():
                     break
-                self._sort(reading, batch)
+                if self._is_new(reading):
+                    batch.append(reading)
                 if len(batch) == self.batch_size:
                     self._learn(batch)
                     batch = []
@@ -88,16 +101,29 @@ class _Teacher:
             self.lesson.interrupted = asked()
             reader.close()  # type: ignore[attr-defined]
             self._save()
-        self._finish()
-        return self.lesson
+        return self._finish()
 
-    def _sort(self, reading: Reading, batch: list[Reading]) -> None:
+    def rehearse(self) -> Lesson:
+        with progress_bar("Looking", len(self.photos)) as advance:
+            for reading in readings(self.photos, None, self.sidecar):
+                if self._is_new(reading):
+                    self._count(reading.photo.label)
+                advance(1)
+        return self._finish()
+
+    def _is_new(self, reading: Reading) -> bool:
+        """Whether there is something to learn; everything else is counted."""
         if reading.problem:
             self.lesson.problems.append(reading.problem)
-        elif reading.pixels is None or reading.digest in self.sidecar or reading.digest in (r.digest for r in batch):
-            self.lesson.known += 1
-        else:
-            batch.append(reading)
+            return False
+        copy, known = reading.digest in self.met, reading.digest in self.sidecar
+        self.met.add(reading.digest)
+        self.lesson.copies[reading.photo.label] += copy
+        self.lesson.known[reading.photo.label] += known and not copy
+        return not copy and not known
+
+    def _count(self, label: str) -> None:
+        self.lesson.learned[label] = self.lesson.learned.get(label, 0) + 1
 
     def _learn(self, batch: list[Reading]) -> None:
         features = self.backbone.of_prepared(
@@ -107,7 +133,7 @@ class _Teacher:
         self.learner.partial_fit(features, [self.own.get(label, label) for label in labels], task=self.lesson.task)
         self.sidecar.note(reading.digest for reading in batch)
         for label in labels:
-            self.lesson.learned[label] = self.lesson.learned.get(label, 0) + 1
+            self._count(label)
         self.unsaved = True
         if time.monotonic() - self.saved_at >= self.saving_took * (1 / SAVING - 1):
             self._save()
@@ -124,14 +150,17 @@ class _Teacher:
         self.unsaved, self.saved_at = False, time.monotonic()
         self.saving_took = self.saved_at - start
 
-    def _finish(self) -> None:
+    def _finish(self) -> Lesson:
         lesson = self.lesson
         if self.learner._is_fitted():
             lesson.model = ImageClassifier(self.backbone, self.learner)
-            lesson.new = [str(label) for label in self.learner.classes_.tolist() if str(label) not in self.old]
-        if not lesson.interrupted:
-            nobody = [label for label in self.offered if label not in self.old and label not in lesson.new]
-            lesson.problems += [f"Of the class {label} no photo could be read: it was not learned." for label in nobody]
+        lesson.new = [label for label in lesson.learned if label not in self.old]
+        nobody = [label for label in self.offered if label not in self.old and label not in lesson.new]
+        if nobody and not lesson.interrupted:
+            one = len(nobody) == 1
+            told = f"the class {nobody[0]}" if one else f"the classes {some(nobody, 5)}"
+            lesson.problems.append(f"Of {told} no photo could be read: {'it was' if one else 'they were'} not learned.")
+        return lesson
 
 
 @contextmanager
@@ -139,6 +168,7 @@ def _alone(path: Path) -> Iterator[None]:
     """Two runs on one model would each undo what the other has learned."""
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
+        check_place(Path(lock.lock_file), "keeps its lock", lambda start: not start)
         Path(lock.lock_file).touch()  # tells a place that cannot be written to from a lock that is taken
         lock.acquire(timeout=0)
     except Timeout:

@@ -19,6 +19,8 @@ def check_target(path: Path) -> None:
     """Complain about a place that no model can be written to, before any photo is read."""
     if path.is_dir():
         raise PhotoError(f"{path} is a folder: name the model file, such as {path / 'model.safetensors'}.")
+    if path.is_symlink():
+        raise PhotoError(f"{path} is a link that leads back to itself: name the model file.")
     if not path.parent.is_dir():
         raise PhotoError(f"There is no folder {path.parent} for the model {path.name}.")
     for place in (path.parent, path):

@@ -34,8 +34,13 @@ class Reading:
     problem: str | None = None
 
 
-def readings(photos: Iterable[Photo], backbone: Backbone, known: Container[str] | None = None) -> Iterator[Reading]:
-    """Every photo in its order, as the backbone wants it. Digests are taken only where `known` is given."""
+def readings(
+    photos: Iterable[Photo], backbone: Backbone | None, known: Container[str] | None = None
+) -> Iterator[Reading]:
+    """Every photo in its order, as the backbone wants it; without a backbone none is decoded.
+
+    Digests are taken only where `known` is given.
+    """
 
     def read(photo: Photo) -> Reading:
         try:
@@ -46,7 +51,7 @@ def readings(photos: Iterable[Photo], backbone: Backbone, known: Container[str] 
     return _ahead(read, photos)
 
 
-def _read(photo: Photo, backbone: Backbone, known: Container[str] | None) -> Reading:
+def _read(photo: Photo, backbone: Backbone | None, known: Container[str] | None) -> Reading:
     name, digest = str(photo.path), ""
     with explained(name):
         about = photo.path.stat()
@@ -59,8 +64,9 @@ def _read(photo: Photo, backbone: Backbone, known: Container[str] | None) -> Rea
                 check_pixels(image.size, name)
             if known is not None:
                 digest = digest_of(file, photo.label)
-                if digest in known:
+                if digest in known or backbone is None:
                     return Reading(photo, digest)
+            assert backbone is not None
             file.seek(0)
             with Image.open(file) as image:
                 return Reading(photo, digest, backbone.preprocessing.fit(image, name))

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from votestream.cache_cli import size
+from votestream.class_folders import some
+from votestream.exits import shown
 from votestream.learners.registry import from_parts
 from votestream.persistence import read
-from votestream.photos.finding import PhotoError, shown
+from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
+
+if TYPE_CHECKING:
+    from votestream.photos.learning import Lesson
+
+ROWS = 40  # classes in a table; there may be thousands
 
 
 def report(path: Path) -> dict[str, Any]:
@@ -68,7 +75,7 @@ def print_report(about: dict[str, Any], console: Console) -> None:
     told = {"learned": what, "exemplars": "exemplars", "directions": "directions"}
     told = {key: heading for key, heading in told.items() if rows[0][key] is not None}
     table = Table("class", "task", *told.values())
-    for row in rows:
+    for row in rows[:ROWS]:
         # Text, because a name in brackets would be taken for a style.
         names = Text(shown(row["label"])), Text(shown(task_name(tasks, row["task"])))
         table.add_row(*names, *(str(row[key]) for key in told))
@@ -77,6 +84,8 @@ def print_report(about: dict[str, Any], console: Console) -> None:
         held += f", {about['learned']:,} {what} learned"
     say(console, f"{about['file']}: {held}")
     console.print(table)
+    if len(rows) > ROWS:
+        say(console, f"And {len(rows) - ROWS:,} more classes: --json lists them all.")
     if about["backbone"]:
         say(console, f"Backbone: {about['backbone']['name']}, digest {about['backbone']['digest'][:12]}")
     say(console, f"Learner: {about['learner']} on {about['n_features']} features, by VoteStream {about['version']}")
@@ -100,8 +109,33 @@ def kept_line(about: dict[str, Any]) -> str:
     line = f"Kept: statistics of the classes; no {one}, and no single {one}'s features"
     few = [str(row["label"]) for row in about["classes"] if (row["learned"] or 3) <= 2]
     if few:
-        line += f", though classes of one or two {one}s give them away: {', '.join(few)}"
+        line += f", though classes of one or two {one}s give them away: {some(few)}"
     return f"{line}."
+
+
+def print_trial(lesson: Lesson, path: Path, console: Console) -> None:
+    """What `learn` would do, class by class."""
+    labels = sorted({*lesson.learned, *lesson.known, *lesson.copies})
+    table = Table("class", "to learn", "already known", "copies")
+    for label in labels[:ROWS]:
+        name = f"{label} (new class)" if label in lesson.new else label
+        counts = lesson.learned.get(label, 0), lesson.known[label], lesson.copies[label]
+        table.add_row(Text(shown(name)), *(f"{number:,}" for number in counts))
+    console.print(table)
+    if len(labels) > ROWS:
+        say(console, f"And {len(labels) - ROWS:,} more classes.")
+    photos, classes = count(sum(lesson.learned.values()), "photo"), count(len(lesson.learned), "class", "classes")
+    would = (
+        f"{photos} of {classes} would be learned into {path}." if lesson.learned else "There is nothing new to learn."
+    )
+    say(console, would)
+    say(console, passed_over(lesson))
+    say(console, "Nothing was written. Not checked: whether every photo can be decoded to its end.")
+
+
+def passed_over(lesson: Lesson) -> str:
+    copies = f" Identical copies: {lesson.copies.total():,}." if lesson.copies.total() else ""
+    return f"Already known: {count(lesson.known.total(), 'photo')}.{copies} Skipped: {len(lesson.problems):,}."
 
 
 def memory_line(about: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ and a number n: it was the n-th photo that the model learned. Nothing of a photo
 Photos are noted just before the model is saved. A run that is killed between the two leaves lines whose number
 is above what the model says it has learned; they do not count, and so every photo is learned exactly once. The
 same rule holds after an older copy of the model was put back. Where the file was deleted, nothing is known, and
-everything offered counts as new.
+everything offered counts as new. A file of that name that is not ours is left alone, and so is a pipe or a folder.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from votestream.photos.finding import PhotoError
 
 _PHOTO = re.compile(r"([0-9a-f]{32}) ([0-9]{1,18})")
 _RUN = re.compile(r"run ([0-9a-f]{32}) (.+)")
-_ABOUT = "# Digests of the photos that {model} has learned. Delete this file, and it learns them again."
+_BEGINS = "# Digests of the photos that "
+_ABOUT = _BEGINS + "{model} has learned. Delete this file, and it learns them again."
 
 
 class LearnedPhotos:
@@ -37,7 +41,10 @@ class LearnedPhotos:
     """
 
     def __init__(self, model: Path, total: int) -> None:
-        self.path = sidecar_of(model)
+        self.path = followed(sidecar_of(model))
+        self._beside = self.path.with_name(f".{self.path.name}.partial")
+        for path in (sidecar_of(model), self._beside):
+            check_place(path, "notes which photos it has learned", _is_ours)
         self.total = total
         self._kept: list[str] | None = [_ABOUT.format(model=model.name)]  # None once they are on disk
         self._new: list[str] = []
@@ -86,9 +93,8 @@ class LearnedPhotos:
     def write(self) -> None:
         """Put on disk what was noted; to be called before the model is saved."""
         if self._kept is not None:  # once a run the file is made anew, without lines that do not count
-            beside = self.path.with_name(f".{self.path.name}.partial")
-            _put(beside, "w", self._kept + self._new)
-            os.replace(beside, self.path)
+            _put(self._beside, "w", self._kept + self._new)
+            os.replace(self._beside, self.path)
             self._kept = None
         else:
             _put(self.path, "a", self._new)
@@ -96,7 +102,35 @@ class LearnedPhotos:
 
 
 def sidecar_of(model: Path) -> Path:
-    return model.with_name(f"{model.name}.learned")
+    """Beside the model itself, wherever a link to it lies: a model has one sidecar."""
+    path = followed(model)
+    return path.with_name(f"{path.name}.learned")
+
+
+def followed(path: Path) -> Path:
+    """The file that is meant where a link is given, whether it exists or not."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def check_place(path: Path, use: str, is_ours: Callable[[bytes], bool]) -> None:
+    """Refuse a place where something lies that is not ours: a pipe would keep us waiting, a file would be lost."""
+    try:
+        if stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                if is_ours(file.read(4096)):
+                    return
+    except FileNotFoundError:
+        return
+    raise PhotoError(f"{path} is in the way: `votestream learn` {use} there, and this is something else. Move it away.")
+
+
+def _is_ours(start: bytes) -> bool:
+    """Whether a file begins as a sidecar does, if only a few of its lines are left."""
+    begins = _BEGINS.encode()
+    if start[: len(begins)] == begins[: len(start)]:
+        return True
+    lines = start.decode("utf-8", "replace").split("\n")
+    return any(_PHOTO.fullmatch(line) or _RUN.fullmatch(line) for line in lines)
 
 
 def _put(path: Path, mode: str, lines: list[str]) -> None:

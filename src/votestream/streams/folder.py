@@ -1,8 +1,9 @@
-"""Image folders: one folder a class, perhaps under `train/` and `test/`."""
+"""Image folders: one folder a class, perhaps under `train/` and `test/`; laid out as for `votestream learn`."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,23 +11,27 @@ import numpy as np
 
 from votestream.backbones.images import ImageError, load_image
 from votestream.backbones.progress import progress_bar
+from votestream.class_folders import SUFFIXES, Layout, by_label, layout_of, same_name, some, walk
 from votestream.streams.data_set import DataError, DataSet, warn
 from votestream.streams.image_files import ImageFiles, shape
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".ppm", ".pgm", ".jfif"}
-
 
 def load_folder(
-    path: str | os.PathLike[str], size: int | None = None, any_size: bool = False, progress: bool | None = None
+    path: str | os.PathLike[str],
+    size: int | None = None,
+    any_size: bool = False,
+    progress: bool | None = None,
+    nested: bool = False,
 ) -> DataSet:
     """Images by class, labelled with the names of their folders; files that cannot be read are left out by name.
 
     Every image is decoded once here, so that no damaged one is met in the middle of a stream.
 
     Args:
-        path: Holds a folder for each class, or `train` and `test` that do. Images may lie deeper in them.
+        path: Holds a folder for each class, or `train` and `test` (or `val`) that do. Images may lie deeper in them.
         size: See `ImageFiles`.
         any_size: Take images of different sizes as they are: for a backbone, as they do not stack.
+        nested: The folder's own folders are the classes, even where these seem to lie a level deeper.
 
     Example:
         >>> from PIL import Image
@@ -39,31 +44,42 @@ def load_folder(
     root = Path(path).expanduser()
     if not root.is_dir():
         raise DataError(f"There is no folder {root}.")
-    train, test = root / "train", root / "test"
-    if train.is_dir() != test.is_dir():
-        there, lacks = (train, "test") if train.is_dir() else (test, "train")
-        raise DataError(
-            f"{root} has a folder {there.name} but none called {lacks}: add it, or give the folder {there} itself."
-        )
+    layout = layout_of(root)
+    if layout.doubt and not nested:
+        raise DataError(f"{layout.doubt} {_what_to_do(layout)}")
     shapes: dict[str, Path] | None = None if any_size or size is not None else {}
-    if not train.is_dir():
-        return DataSet(f"folder:{root}", *_read(root, size, shapes, progress))
-    X, y = _read(train, size, shapes, progress)
-    X_test, y_test = _read(test, size, shapes, progress, fewest=1)
+    if not layout.held_out:
+        return DataSet(f"folder:{root}", *_read(root, layout.classes, size, shapes, progress))
+    train, (test, *others) = layout.root, layout.held_out
+    if alone := [*others, *layout.beside]:
+        _note(f"{root} is tested on {test.name}; {some(path.name for path in alone)} left alone.")
+    X, y = _read(train, layout.classes, size, shapes, progress)
+    X_test, y_test = _read(test, layout_of(test).classes, size, shapes, progress, fewest=1)
     if unknown := sorted(set(y_test) - set(y)):
-        warn(f"{test}: {_some(unknown)} not in {train}, and left out.")
+        warn(f"{test}: {_are(unknown)} not in {train}, and left out.")
         known = np.flatnonzero(~np.isin(y_test, unknown))
         X_test, y_test = X_test.select(known), y_test[known]
     if untested := sorted(set(y) - set(y_test)):
-        warn(f"{train}: {_some(untested)} not in {test}, so learned and never tested.")
+        warn(f"{train}: {_are(untested)} not in {test}, so learned and never tested.")
     return DataSet(f"folder:{root}", X, y, X_test, y_test)
 
 
 def _read(
-    root: Path, size: int | None, shapes: dict[str, Path] | None, progress: bool | None, fewest: int = 2
+    root: Path,
+    classes: list[Path],
+    size: int | None,
+    shapes: dict[str, Path] | None,
+    progress: bool | None,
+    fewest: int = 2,
 ) -> tuple[ImageFiles, np.ndarray]:
-    classes = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
-    paths = {each.name: _images(each) for each in classes}
+    problems: list[str] = []
+    paths: dict[str, list[Path]] = {}
+    for label, folders in by_label(classes).items():
+        paths[label] = [path for folder in folders for path in walk(folder, problems) if _is_image(path)]
+        if len(folders) > 1:
+            _note(same_name(label))
+    if problems:
+        warn(f"{root}: folders were left out. {' '.join(problems[:5])}")
     every = [path for files in paths.values() for path in files]
     with progress_bar(f"checking {root.name}", len(every), show=progress) as advance, ThreadPoolExecutor() as pool:
         broken = {}
@@ -83,7 +99,7 @@ def _read(
         warn(f"{len(broken)} of {len(every)} images were left out: {' '.join(list(broken.values())[:5])}")
     kept = {name: [path for path in files if path not in broken] for name, files in paths.items()}
     if empty := [name for name, files in kept.items() if not files]:
-        warn(f"{root}: {_some(empty)} without a readable image, and left out.")
+        warn(f"{root}: {_are(empty)} without a readable image, and left out.")
     full = {name: files for name, files in kept.items() if files}
     if len(full) < fewest:
         raise DataError(
@@ -95,9 +111,18 @@ def _read(
     return ImageFiles([path for files in full.values() for path in files], size), y
 
 
-def _images(folder: Path) -> list[Path]:
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def _what_to_do(layout: Layout) -> str:
+    meant = f"use folder:{layout.instead}" if layout.instead else "move what is no class elsewhere"
+    return f"If these are not the classes, {meant}; `nested=True` (--yes) takes them as classes all the same."
+
+
+def _note(text: str) -> None:
+    """Something to know about the data; nothing is amiss with it."""
+    warnings.warn(text, stacklevel=4)
 
 
 def _look(path: Path) -> str | ImageError:
@@ -108,6 +133,5 @@ def _look(path: Path) -> str | ImageError:
         return error
 
 
-def _some(names: list[str], most: int = 5) -> str:
-    listed = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-    return f"{'classes' if len(names) > 1 else 'class'} {listed} {'are' if len(names) > 1 else 'is'}"
+def _are(names: list[str], most: int = 5) -> str:
+    return f"{'classes' if len(names) > 1 else 'class'} {some(names, most)} {'are' if len(names) > 1 else 'is'}"

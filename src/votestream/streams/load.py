@@ -28,7 +28,7 @@ def load_data(name: str, data_dir: str | os.PathLike[str] | None = None, **optio
 
     Args:
         data_dir: Where it lies; see `data_folder`. A `folder:PATH` needs none.
-        options: `size` (and `any_size`, see `load_folder`) for folders, `level` ("object" or "category") for CORe50.
+        options: `size` (and others, see `load_folder`) for folders, `level` ("object" or "category") for CORe50.
 
     Example:
         >>> load_data("cifar100", "no/such/folder")  # doctest: +ELLIPSIS

@@ -70,7 +70,7 @@ def stream(
         test_share: Test on this share of the training samples, which are then not learned, instead of on a test
             part. Nothing is set aside unless this says so.
         data_dir: Where the data lies; by default `VOTESTREAM_DATA`, or `data` in VoteStream's cache folder.
-        options: `size` of images from folders; `level` of CORe50 ("object" or "category").
+        options: `size` and `nested` of folders, see `load_folder`; `level` of CORe50 ("object" or "category").
 
     Example:
         >>> stream("split-cifar1000")

@@ -1,0 +1,198 @@
+"""Where the classes lie below a folder: one rule for `votestream learn` and `folder:` streams."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".ppm", ".pgm", ".jfif"}
+# What systems leave in folders without being asked, besides everything that begins with a dot.
+LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir", "$recycle.bin"}
+TRAIN = ("train", "training")
+HELD_OUT = ("test", "testing", "val", "valid", "validation")  # the first that is there is the test part
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which folders are the classes.
+
+    `root` holds them; `held_out` and `beside` lie next to it and are not to be learned. `doubt` is a sentence where
+    the classes seem to lie a level deeper, perhaps in `instead`.
+    """
+
+    root: Path
+    classes: list[Path]
+    held_out: tuple[Path, ...] = ()
+    beside: tuple[Path, ...] = ()
+    doubt: str = ""
+    instead: Path | None = None
+
+
+def layout_of(folder: Path) -> Layout:
+    """How a folder is laid out: classes, or `train` and `test` (`val`, ...) that hold them, or doubtful.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     for path in ("train/cat/1.jpg", "train/dog/1.jpg", "test/cat/2.jpg"):
+    ...         (Path(name) / path).parent.mkdir(parents=True, exist_ok=True)
+    ...         (Path(name) / path).touch()
+    ...     found = layout_of(Path(name))
+    >>> found.root.name, [path.name for path in found.classes], [path.name for path in found.held_out]
+    ('train', ['cat', 'dog'], ['test'])
+    """
+    tops = _folders_in(folder)
+    inner = {top: _inner_folders(top) for top in tops}  # None where photos lie in it directly, as in a class
+    train = [top for top in tops if inner[top] and top.name.lower() in TRAIN]
+    held_out = sorted((top for top in tops if top.name.lower() in HELD_OUT), key=_preference)
+    beside = tuple(top for top in tops if top not in train and top not in held_out)
+    if len(train) == 1 and held_out and all(inner[top] is not None for top in beside):
+        return Layout(train[0], _folders_in(train[0]), tuple(held_out), beside)
+    plain = [top for top in tops if inner[top] is None]
+    nested = {top: names for top, names in inner.items() if names}
+    return Layout(folder, tops, doubt=_doubt(folder, plain, nested), instead=_likeliest(plain, nested))
+
+
+def by_label(classes: Iterable[Path]) -> dict[str, list[Path]]:
+    """The folders of each class: two where one name was typed in two ways."""
+    found: dict[str, list[Path]] = {}
+    for path in classes:
+        found.setdefault(label_of(path), []).append(path)
+    return found
+
+
+def same_name(label: str) -> str:
+    """What there is to say of a class of two folders."""
+    return f"Two folders are called {label}, their letters composed in different ways: they count as one class."
+
+
+def walk(folder: Path, problems: list[str]) -> Iterator[Path]:
+    """Every file below a folder in order of names; folders that cannot be opened go to `problems`."""
+    # A link to a folder above would lead in circles, and to photos of other classes.
+    been = {str(parent) for parent in folder.resolve().parents}
+
+    def visit(folder: Path) -> Iterator[Path]:
+        real = os.path.realpath(folder)
+        if real in been:
+            return
+        been.add(real)
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError as problem:
+            problems.append(f"{folder} cannot be opened: {problem.strerror}.")
+            return
+        for entry in entries:
+            if is_litter(entry.name):
+                continue
+            if entry.is_dir():
+                yield from visit(entry)
+            else:
+                yield entry
+
+    return visit(folder)
+
+
+def is_litter(name: str) -> bool:
+    """Whether a file or folder is hidden, or one that a system made for itself.
+
+    >>> [is_litter(name) for name in (".DS_Store", "Thumbs.db", "oak.jpg")]
+    [True, True, False]
+    """
+    return name.startswith(".") or name.lower() in LITTER
+
+
+def label_of(folder: Path) -> str:
+    """The folder's name, the same wherever it was typed: systems differ in how they compose an accent.
+
+    >>> label_of(Path("photos/Bu\\u0308che")) == label_of(Path("photos/B\\u00fcche"))
+    True
+    """
+    name = os.path.basename(os.path.abspath(folder))
+    return composed(os.fsencode(name).decode("utf-8", "replace"))
+
+
+def composed(name: str) -> str:
+    """A class's name with every accent in one letter (Unicode's NFC): the form in which names are compared."""
+    return unicodedata.normalize("NFC", name)
+
+
+def some(names: Iterable[object], most: int = 10) -> str:
+    """Names in a row, the first of them where there are many.
+
+    >>> some(["oak", "elm"]), some(range(2000), most=3)
+    ('oak, elm', '0, 1, 2 and 1,997 more')
+    """
+    told = list(map(str, names))
+    return ", ".join(told[:most]) + (f" and {len(told) - most:,} more" if len(told) > most else "")
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """A folder's own folders in order of names, without litter and links to what is above them."""
+    above = {os.path.realpath(folder), *map(str, folder.resolve().parents)}
+    found = (path for path in folder.iterdir() if not is_litter(path.name) and path.is_dir())
+    return sorted(path for path in found if os.path.realpath(path) not in above)
+
+
+def _inner_folders(folder: Path) -> list[str] | None:
+    """Names of the folders in a folder; None where a photo lies in it directly."""
+    names = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if is_litter(entry.name):
+                    continue
+                if entry.is_dir():
+                    names.append(composed(entry.name))
+                elif Path(entry.name).suffix.lower() in SUFFIXES:
+                    return None
+    except OSError:
+        return []  # whoever reads it will be told
+    return sorted(names)
+
+
+def _preference(top: Path) -> int:
+    return HELD_OUT.index(top.name.lower())
+
+
+def _doubt(folder: Path, plain: list[Path], nested: dict[Path, list[str]]) -> str:
+    """Why a folder's own folders seem not to be the classes; empty where they may well be.
+
+    Folders within a class are nothing odd in themselves: people sort by date or camera. `CLASS/images/` is usual too.
+    """
+    parts = [top for top in (*plain, *nested) if top.name.lower() in TRAIN + HELD_OUT]
+    if plain:
+        classes = set(map(label_of, plain))
+        for top, names in nested.items():
+            if both := [name for name in names if name in classes]:
+                return f"{top} holds no photo itself, but folders called {some(both, 3)}, as are the classes beside it."
+        if len(parts) == len(plain) + len(nested) > 1:
+            return f"{folder} holds nothing but {some(map(label_of, parts))}, and photos lie in them directly."
+        return ""
+    deeper = Counter(name for names in nested.values() for name in names)
+    again = [name for name, times in deeper.items() if times > 1]
+    if len(deeper) > 1 and again:
+        outer = some(map(label_of, nested), 5)
+        return (
+            f"{folder} holds folders of folders ({outer}), and several of these hold folders called {some(again, 3)}."
+        )
+    if parts or (len(deeper) > 1 and (len(nested) == 1 or _numbered(list(nested)))):
+        inner = (f"{label_of(top)}/{name}" for top, names in nested.items() for name in names)
+        return f"{folder} holds folders of folders ({some(inner, 5)}), and no photo a level above these."
+    return ""
+
+
+def _numbered(tops: list[Path]) -> bool:
+    """Whether the names are one word with numbers: round1, round2, round3."""
+    stems = {re.sub(r"[\s_.-]*\d+$", "", top.name) if top.name[-1].isdigit() else None for top in tops}
+    return len(tops) > 1 and len(stems) == 1 and None not in stems
+
+
+def _likeliest(plain: list[Path], nested: dict[Path, list[str]]) -> Path | None:
+    """The folder whose folders are likeliest to be the classes to learn."""
+    train = [top for top in nested if top.name.lower() in TRAIN]
+    others = [] if plain else [top for top in nested if top.name.lower() not in HELD_OUT] or list(nested)
+    return next(iter(train + others), None)

@@ -1,0 +1,34 @@
+"""Folders of tiny photos, and the photo commands on them."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+from typer.testing import CliRunner
+
+import votestream as vs
+from votestream.cli import app
+
+COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
+
+
+def run(*arguments, **how):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **how)
+
+
+def put(path, pixels, **how):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **how)
+
+
+def paint(folder, label, n, colour=None, start=0):
+    """n photos of 8 x 8 pixels, all of nearly the class's colour and no two the same."""
+    for number in range(start, start + n):
+        noise = np.random.default_rng([number, len(label), ord(label[0])]).integers(-30, 31, (8, 8, 3))
+        pixels = np.array(colour or COLOURS[label]) + noise
+        put(folder / label / f"photo {number}.png", pixels.astype(np.uint8))
+
+
+def counts(model):
+    loaded = vs.load(model)
+    return dict(zip(loaded.classes_.tolist(), loaded.class_counts_.tolist(), strict=True))

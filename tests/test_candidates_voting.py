@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 
 import votestream as vs
 from conftest import Stream, same_model
@@ -351,3 +352,61 @@ def test_products_in_pieces_are_the_product(shape):
     rng = np.random.default_rng(0)
     A, B = rng.normal(size=shape[:2]).astype(np.float32), rng.normal(size=shape[1:]).astype(np.float32)
     assert np.allclose(small_product(A, B), A @ B, rtol=1e-4, atol=1e-3)
+
+
+# ---- the vote where exp(gamma - 1) leaves the range of float32 --------------------------------------
+
+
+def test_a_query_equal_to_an_exemplar_is_answered_by_its_class_however_small_beta_is():
+    rng = np.random.default_rng(0)
+    for beta in (0.01, 1e-6, 1e-30):
+        model = learner(beta=beta)
+        for task in range(2):
+            y = np.repeat([2 * task, 2 * task + 1], 5)
+            model.partial_fit(3 * y[:, None] + rng.normal(size=(10, 6)), y, task=task)
+        stored = model.exemplars_
+        seen = model.vote(stored.features)
+        assert np.array_equal(seen.winner_task, stored.tasks)
+        assert all(np.isfinite(part).all() for part in (seen.s_hat, seen.prior, seen.gamma, seen.score))
+        P = model.predict_proba(stored.features)
+        assert np.isfinite(P).all()
+        assert np.array_equal(model.classes_[P.argmax(1)], model.predict(stored.features))
+
+
+def test_hundreds_of_tasks_are_told_apart_on_their_own_exemplars():
+    """The pilot's beta falls with the number of tasks: 300 of one class each made every score infinite in float32."""
+    rng = np.random.default_rng(0)
+    centres = 3 * rng.normal(size=(300, 16))
+    model = learner(budget=600)
+    for task, centre in enumerate(centres):
+        model.partial_fit(centre + rng.normal(size=(3, 16)), [task] * 3, task=task)
+    stored = model.exemplars_
+    assert model.beta_ < 0.05
+    assert model.score(stored.features, stored.labels) == 1
+    assert np.isfinite(model.predict_proba(stored.features)).all()
+
+
+@pytest.mark.filterwarnings("ignore:there are more classes than the budget")
+@pytest.mark.parametrize("beta", [0.5, 0.02, 0.002, 1e-4])
+def test_the_winner_is_that_of_float64_also_with_tasks_that_have_no_exemplar(beta):
+    rng = np.random.default_rng(1)
+    model = learner(budget=8, beta=beta)
+    for task in range(6):
+        y = np.repeat([2 * task, 2 * task + 1], 5)
+        model.partial_fit(rng.normal(size=(10, 5)) + y[:, None] % 3, y, task=task)
+    stored = model.exemplars_.features
+    queries = np.concatenate((stored, stored + 1e-4, rng.normal(size=(200, 5)).astype(np.float32)))
+    seen = model.vote(queries)
+    w, s_hat = seen.prior.astype(np.longdouble), seen.s_hat.astype(np.longdouble)
+    gamma = (w.max(1, keepdims=True) - w.min(1, keepdims=True)) / beta
+    log_first = np.maximum(gamma - 1, 0)  # Eq. 5 over exp of it, in the widest floats there are
+    exact = s_hat * np.exp(-log_first) + np.exp(gamma - 1 - log_first) * w
+    assert (seen.prior == 0).all(0).any()
+    assert np.array_equal(seen.winner_task, exact.argmax(1))
+    assert np.isfinite(seen.score).all()
+
+
+def test_asking_for_a_vote_before_learning_says_so():
+    for model in (vs.CandidatesVoting(), vs.GaussianVoting()):
+        with pytest.raises(NotFittedError, match="call partial_fit first"):
+            model.vote([[1.0, 2.0]])

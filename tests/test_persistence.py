@@ -16,6 +16,7 @@ import safetensors
 from safetensors.numpy import save_file
 
 import votestream as vs
+from conftest import PictureStream, make_on_network
 from votestream.learners.registry import _REGISTRY as registry
 from votestream.partial_files import beside
 
@@ -203,3 +204,15 @@ def test_a_file_name_may_be_as_long_as_the_system_lets_it(model, tmp_path, name)
         model.save(tmp_path / name)
     assert os.listdir(tmp_path) == [name]
     assert vs.load(tmp_path / name).classes_.tolist() == model.classes_.tolist()
+
+
+def test_a_model_that_has_diverged_does_not_replace_a_good_file(tmp_path):
+    pictures = PictureStream()
+    model = make_on_network("er")().partial_fit(pictures.X, pictures.y)
+    model.save(tmp_path / "m.safetensors")
+    good = (tmp_path / "m.safetensors").read_bytes()
+    with np.errstate(all="ignore"):
+        model.set_params(lr=1e30).partial_fit(pictures.X, pictures.y)
+    with pytest.raises(ValueError, match=r"has diverged .* and is not saved"):
+        model.save(tmp_path / "m.safetensors")
+    assert (tmp_path / "m.safetensors").read_bytes() == good

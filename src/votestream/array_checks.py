@@ -107,6 +107,16 @@ def take_power(state: State, dtype: DTypeLike) -> tuple[Any, float]:
     return power, float(np.finfo(np.float32).max) ** 0.5 if power > 1 else LARGEST
 
 
+def check_diverged(arrays: State) -> None:
+    """Complain before a model is saved whose file would be refused: training has diverged."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(
+                f"this model has diverged ({name!r} holds NaN or infinity) and is not saved: go on from the last file, "
+                "with a lower lr"
+            )
+
+
 def demand(holds: bool | np.bool_, sentence: str) -> None:
     """Refuse the file, unless what the sentence says of it holds."""
     if not holds:

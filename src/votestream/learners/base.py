@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from votestream import persistence
 from votestream._version import __version__
+from votestream.array_checks import check_diverged
 from votestream.learners.file_header import (
     check_names,
     checked_classes,
@@ -249,7 +250,9 @@ class Learner(ClassifierMixin, BaseEstimator):
         with self._guard.lock:
             self._check_fitted()
             self._check_settings()
-            persistence.write(path, {"version": __version__, **self._header()}, self._arrays())
+            arrays = self._arrays()
+            check_diverged(arrays)
+            persistence.write(path, {"version": __version__, **self._header()}, arrays)
 
     def _header(self) -> dict[str, Any]:
         """All there is to keep that is not an array, fit for JSON."""

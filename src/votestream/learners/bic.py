@@ -69,7 +69,7 @@ class BiC(OfflineLearner):
 
     @property
     def correction_(self) -> tuple[int, float, float] | None:
-        """The first corrected class as its place in `classes_`, α and β; None where nothing is corrected."""
+        """The first corrected class as its place in `classes_seen_`, α and β; None where nothing is corrected."""
         self._check_fitted()
         return correction_of(self._answer())
 

@@ -132,7 +132,7 @@ def test_a_kind_of_number_that_numpy_lacks_is_refused(file, dtype, size):
     text = json.dumps(header).encode()
     file.path.write_bytes(len(text).to_bytes(8, "little") + text + blob[end:])
     with pytest.raises(
-        vs.ModelFileError, match="unknown kind|must be float64"
+        vs.ModelFileError, match=r"unknown kind|must be float64"
     ):  # ml_dtypes, where imported, knows some
         vs.load(file.path)
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from votestream.photos.finding import PhotoError, offer, shown
+from votestream.photos.finding import PhotoError, offer
 from votestream.photos.sidecar import sidecar_of
+from votestream.printing import shown
 
 # Whatever brings the network along is imported by the command that runs it: --help should not wait for it.
 if TYPE_CHECKING:

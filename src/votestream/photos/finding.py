@@ -115,12 +115,3 @@ def label_of(folder: Path) -> str:
     """
     name = os.path.basename(os.path.abspath(folder))
     return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "replace"))
-
-
-def shown(text: object) -> str:
-    """Text that is safe to print: names may hold line ends, escape codes and bytes that are no text.
-
-    >>> shown("oak\\x1b[2J.jpg")
-    'oak?[2J.jpg'
-    """
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))

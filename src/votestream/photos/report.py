@@ -13,8 +13,9 @@ from rich.text import Text
 from votestream.cache_cli import size
 from votestream.learners.base import from_parts
 from votestream.persistence import read
-from votestream.photos.finding import PhotoError, shown
+from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
+from votestream.printing import shown
 
 
 def report(path: Path) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _get(archive: Archive, root: Path, progress: bool | None) -> Path:
             )
     else:
         with _bar(archive, progress) as told:
-            fetch(archive.url, file, archive.md5, told=told)
+            fetch(archive.url, file, archive.md5, archive.bytes, told=told)
     note(f"Unpacking {file}.", progress)
     unpack(file, root / archive.folder)
     file.unlink()

@@ -26,6 +26,10 @@ CODES = "Exit code: 0 all went well, 1 something was skipped (it is named), 2 no
 
 Model = Annotated[Path, typer.Argument(help="The model file.", show_default=False)]
 Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_default="auto")]
+MaxPixels = Annotated[
+    int | None,
+    typer.Option(min=1, help="Skip larger photos; JPEGs may have 3 times as many.", show_default="70000000"),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
@@ -51,6 +55,7 @@ def learn(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Order of the photos, and what a new model draws.")] = 0,
     device: Device = None,
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
@@ -62,6 +67,7 @@ def learn(
         from votestream.photos.learning import teach
 
         settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
+        settings["max_pixels"] = max_pixels
         lesson = teach(model, found, settings, task or None, seed)
     if lesson.interrupted:
         _stop(f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there.", INTERRUPTED)
@@ -78,6 +84,7 @@ def predict(
     files: Annotated[list[Path], typer.Argument(help="Photos, and folders of photos.", show_default=False)],
     as_json: Json = False,
     device: Device = None,
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line."""
     with _plain_words("predict"):
@@ -85,6 +92,8 @@ def predict(
         from votestream.photos.opening import load_on_photos
 
         asked = load_on_photos(model, device)
+        if max_pixels is not None:
+            asked.backbone_.max_pixels = max_pixels
         paths, problems = files_in(files)
         for answer in answers(asked, paths):
             if answer.problem:

@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.images import ImageError, check_pixels, explained
+from votestream.backbones.images import explained
+from votestream.backbones.picture_file import ImageError, decode, identify
 from votestream.photos.finding import Photo
 
 CHUNK = 1 << 20
@@ -55,15 +55,14 @@ def _read(photo: Photo, backbone: Backbone, known: Container[str] | None) -> Rea
         if not about.st_size:
             raise ImageError(f"{name} is an empty file.")
         with photo.path.open("rb") as file:
-            with Image.open(file) as image:  # reads the first bytes only: a film need not be digested
-                check_pixels(image.size, name)
+            how, most = backbone.preprocessing, backbone.max_pixels
+            identify(file, name, most, how.least)  # reads the first bytes only: a film need not be digested
             if known is not None:
                 digest = digest_of(file, photo.label)
                 if digest in known:
                     return Reading(photo, digest)
-            file.seek(0)
-            with Image.open(file) as image:
-                return Reading(photo, digest, backbone.preprocessing.fit(image, name))
+            pixels = decode(file, name, lambda image: how.fit(image, name, most), most, how.least)
+            return Reading(photo, digest, pixels)
 
 
 def digest_of(file: BinaryIO, label: str) -> str:

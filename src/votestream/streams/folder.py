@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from votestream.backbones.images import ImageError, load_image
+from votestream.backbones.images import load_image
+from votestream.backbones.picture_file import MAX_PIXELS, ImageError
 from votestream.backbones.progress import progress_bar
 from votestream.streams.data_set import DataError, DataSet, warn
 from votestream.streams.image_files import ImageFiles, shape
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".ppm", ".pgm", ".jfif"}
+SUFFIXES = {
+    ".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif",
+    ".ppm", ".pgm",
+}  # fmt: skip
 
 
 def load_folder(
-    path: str | os.PathLike[str], size: int | None = None, any_size: bool = False, progress: bool | None = None
+    path: str | os.PathLike[str],
+    size: int | None = None,
+    any_size: bool = False,
+    progress: bool | None = None,
+    max_pixels: int = MAX_PIXELS,
 ) -> DataSet:
     """Images by class, labelled with the names of their folders; files that cannot be read are left out by name.
 
@@ -27,6 +37,7 @@ def load_folder(
         path: Holds a folder for each class, or `train` and `test` that do. Images may lie deeper in them.
         size: See `ImageFiles`.
         any_size: Take images of different sizes as they are: for a backbone, as they do not stack.
+        max_pixels: Larger images are left out; see `load_image`. A backbone has a limit of its own.
 
     Example:
         >>> from PIL import Image
@@ -46,10 +57,11 @@ def load_folder(
             f"{root} has a folder {there.name} but none called {lacks}: add it, or give the folder {there} itself."
         )
     shapes: dict[str, Path] | None = None if any_size or size is not None else {}
+    how = _How(size, None if shapes is not None else 2 * (size or 1), max_pixels)
     if not train.is_dir():
-        return DataSet(f"folder:{root}", *_read(root, size, shapes, progress))
-    X, y = _read(train, size, shapes, progress)
-    X_test, y_test = _read(test, size, shapes, progress, fewest=1)
+        return DataSet(f"folder:{root}", *_read(root, how, shapes, progress))
+    X, y = _read(train, how, shapes, progress)
+    X_test, y_test = _read(test, how, shapes, progress, fewest=1)
     if unknown := sorted(set(y_test) - set(y)):
         warn(f"{test}: {_some(unknown)} not in {train}, and left out.")
         known = np.flatnonzero(~np.isin(y_test, unknown))
@@ -59,15 +71,23 @@ def load_folder(
     return DataSet(f"folder:{root}", X, y, X_test, y_test)
 
 
+class _How(NamedTuple):
+    """How images are read: cut to what size, reduced to what at the least, and the most pixels one may have."""
+
+    size: int | None
+    least: int | None
+    max_pixels: int
+
+
 def _read(
-    root: Path, size: int | None, shapes: dict[str, Path] | None, progress: bool | None, fewest: int = 2
+    root: Path, how: _How, shapes: dict[str, Path] | None, progress: bool | None, fewest: int = 2
 ) -> tuple[ImageFiles, np.ndarray]:
     classes = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
     paths = {each.name: _images(each) for each in classes}
     every = [path for files in paths.values() for path in files]
     with progress_bar(f"checking {root.name}", len(every), show=progress) as advance, ThreadPoolExecutor() as pool:
         broken = {}
-        for path, seen in zip(every, pool.map(_look, every), strict=True):
+        for path, seen in zip(every, pool.map(partial(_look, how), every), strict=True):
             if isinstance(seen, ImageError):
                 broken[path] = str(seen)
             elif shapes is not None and len(shapes) < 2:
@@ -92,7 +112,7 @@ def _read(
             f"{root / 'cat'} and {root / 'dog'}."
         )
     y = np.array([name for name, files in full.items() for _ in files])
-    return ImageFiles([path for files in full.values() for path in files], size), y
+    return ImageFiles([path for files in full.values() for path in files], how.size, how.max_pixels), y
 
 
 def _images(folder: Path) -> list[Path]:
@@ -100,10 +120,10 @@ def _images(folder: Path) -> list[Path]:
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
-def _look(path: Path) -> str | ImageError:
+def _look(how: _How, path: Path) -> str | ImageError:
     """The size of an image that can be read, or what is wrong with it."""
     try:
-        return shape(load_image(path))
+        return shape(load_image(path, max_pixels=how.max_pixels, least=how.least))
     except ImageError as error:
         return error
 

@@ -304,6 +304,26 @@ def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model):
     assert "1 photo of 1 class learned" in run("learn", photos, "--model", model).stdout
 
 
+def test_heic_photos_without_their_package_are_named_with_what_to_install(photos, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as if it were not installed: importing it fails
+    (photos / "red" / "IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
+    result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert result.exit_code == 1
+    for part in ("IMG_1.HEIC is a HEIC photo", "pip install 'votestream[heic]'", "-e '.[heic]'"):
+        assert part in result.stderr
+    assert counts(model) == {"red": 30, "green": 30}
+
+
+def test_heic_photos_are_learned_and_recognised(photos, model):
+    pillow_heif = pytest.importorskip("pillow_heif")
+    for name in ("red", "green"):
+        image = Image.new("RGB", (64, 64), tuple(COLOURS[name]))
+        pillow_heif.from_pillow(image).save(photos / name / "IMG_1.HEIC", quality=95)
+    assert run("learn", photos, "--model", model, "--backbone", "pixels").exit_code == 0
+    assert counts(model) == {"red": 31, "green": 31}
+    assert "green" in run("predict", model, photos / "green" / "IMG_1.HEIC").stdout.split(":")[1]
+
+
 WRONG = {
     "no such folder": (lambda f: ["learn", f / "none", "--model", f / "m"], "There is no folder"),
     "a file": (lambda f: ["learn", f / "foreign", "--model", f / "m"], "is a file: give the folder"),

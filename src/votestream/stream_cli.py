@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from votestream.data_cli import DataDir
+from votestream.extras import install_extra
 
 # Streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def plot_command(
     if not out.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
     if importlib.util.find_spec("matplotlib") is None:
-        typer.echo("Drawing needs matplotlib: pip install 'votestream[plots]'.", err=True)
+        typer.echo(f"Drawing needs matplotlib: {install_extra('plots')}.", err=True)
         raise typer.Exit(1)
     made = _made(
         name, tasks, seed, batch, order, blurry, repeated, long_tail, one_class, task_free, size, data_dir

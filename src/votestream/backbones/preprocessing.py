@@ -94,7 +94,7 @@ class Preprocessing:
             picture = Image.fromarray(np.ascontiguousarray(pixels))
         size = self.input_size
         width, height = self._scaled(*picture.size)
-        check_pixels((width, height), f"{name}, scaled to what the network reads,", max_pixels)
+        check_pixels((width, height), f"{name}, scaled to what the network reads,", max(max_pixels, MAX_PIXELS))
         left, top = round((width - size) / 2), round((height - size) / 2)
         picture = picture.resize((width, height), Image.Resampling[self.interpolation.upper()])
         return np.asarray(picture.crop((left, top, left + size, top + size)))

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from votestream.data_cli import DataDir
+from votestream.extras import install_extra
 
 # Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def plot_command(
     _check_folder(out)
     out = out if out.suffix else out.with_suffix(".png")
     if importlib.util.find_spec("matplotlib") is None:
-        typer.echo("Drawing needs matplotlib: pip install 'votestream[plots]'.", err=True)
+        typer.echo(f"Drawing needs matplotlib: {install_extra('plots')}.", err=True)
         raise typer.Exit(1)
     from votestream.bench.plot import plot_suite
 

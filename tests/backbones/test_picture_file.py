@@ -226,6 +226,14 @@ def test_icons_and_programs_are_no_photos(tmp_path: Path, kind: str) -> None:
         load_image(path)
 
 
+def test_files_of_a_few_bytes_are_not_images(tmp_path: Path) -> None:
+    path = tmp_path / "short"
+    for start in (b"P", b"\n", b"\xff\xd8\xff", b"BM", b"\x89PNG", b"GIF89a", b"RIFF", b"\0\0\0\x18ftyp", b"\x28\0"):
+        path.write_bytes(start)
+        with pytest.raises(ImageError, match=r"not an image|cannot be read"):
+            load_image(path)
+
+
 HEIC_START = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"
 
 

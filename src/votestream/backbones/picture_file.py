@@ -84,12 +84,13 @@ def _by_header(file: BinaryIO, name: str) -> Image.Image:
     start = file.read(16)
     for kind in KINDS:
         factory, accept = Image.OPEN.get(kind, (None, None))
-        if factory is not None and (accept is None or accept(start) is True):
-            file.seek(0)
-            try:
+        try:
+            fits = accept is None or accept(start)
+            if factory and fits and not isinstance(fits, str):  # a str says why this Pillow cannot read that kind
+                file.seek(0)
                 return factory(file, name)
-            except (SyntaxError, IndexError, TypeError, struct.error):
-                continue  # how a plug-in says that this is not its kind
+        except (SyntaxError, IndexError, TypeError, struct.error):
+            continue  # how a plug-in says that this is not its kind
     if start[4:8] == b"ftyp" and start[8:12] in HEIF_BRANDS:
         return _heif(file, name)
     raise Image.UnidentifiedImageError

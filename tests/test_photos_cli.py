@@ -253,7 +253,7 @@ def test_rotated_photos_are_learned_as_a_viewer_shows_them(tmp_path):
     assert np.array_equal(*means)
 
 
-def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model, monkeypatch):
+def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model):
     red = photos / "red"
     (red / "text.jpg").write_text("this is text")
     (red / "empty.jpg").touch()
@@ -265,19 +265,42 @@ def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model, 
     os.symlink("nowhere", red / "dangling.png")
     os.mkfifo(red / "pipe.png")
     put(red / "huge.png", np.zeros((100, 100, 3), np.uint8))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 5000)
-    result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    result = run("learn", photos, "--model", model, "--backbone", "pixels", "--max-pixels", 5000)
     assert result.exit_code == 1
     told = result.stderr.splitlines()
     for name in ("text.jpg", "empty.jpg", "cut.png", "loose.png", "nothing in it", "dangling.png", "pipe.png"):
         assert sum(name in line for line in told) == 1, name
-    assert any("huge.png is too large" in line for line in told)
+    assert any("huge.png is too large" in line and "give --max-pixels 10000" in line for line in told)
     assert any("class all broken no photo could be read" in line for line in told)
     assert all(line.startswith("Skipped: ") for line in told)
     assert len(told) == 10
     assert "Skipped: 10." in result.stdout
     assert counts(model) == {"red": 30, "green": 30}
-    assert "nothing new" in run("learn", photos, "--model", model).stdout
+    assert "nothing new" in run("learn", photos, "--model", model, "--max-pixels", 5000).stdout
+    told = run("predict", model, red / "huge.png", "--max-pixels", 5000).stderr
+    assert "huge.png is too large: 100 x 100 pixels, where 5,000 in all are read" in told
+    assert run("predict", model, red / "huge.png", "--max-pixels", 10_000).exit_code == 0
+    assert "1 photo of 1 class learned" in run("learn", photos, "--model", model).stdout
+
+
+def test_heic_photos_without_their_package_are_named_with_what_to_install(photos, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as if it were not installed: importing it fails
+    (photos / "red" / "IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
+    result = run("learn", photos, "--model", model, "--backbone", "pixels")
+    assert result.exit_code == 1
+    for part in ("IMG_1.HEIC is a HEIC photo", "pip install 'votestream[heic]'", "-e '.[heic]'"):
+        assert part in result.stderr
+    assert counts(model) == {"red": 30, "green": 30}
+
+
+def test_heic_photos_are_learned_and_recognised(photos, model):
+    pillow_heif = pytest.importorskip("pillow_heif")
+    for name in ("red", "green"):
+        image = Image.new("RGB", (64, 64), tuple(COLOURS[name]))
+        pillow_heif.from_pillow(image).save(photos / name / "IMG_1.HEIC", quality=95)
+    assert run("learn", photos, "--model", model, "--backbone", "pixels").exit_code == 0
+    assert counts(model) == {"red": 31, "green": 31}
+    assert "green" in run("predict", model, photos / "green" / "IMG_1.HEIC").stdout.split(":")[1]
 
 
 WRONG = {

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from votestream.printing import shown
+
 PARTLY, NOTHING, INTERRUPTED = 1, 2, 130  # 0 where all went well
 CODES = (
     "Exit code: 0 all went well, 1 something was skipped, left out or failed (it is named), 2 nothing could be done, "
@@ -104,15 +106,6 @@ def check_out(out: Path) -> None:
         raise typer.BadParameter(f"there is no folder {out.parent}", param_hint="--out")
     if out.is_dir():
         raise typer.BadParameter(f"{out} is a folder: give the file a name", param_hint="--out")
-
-
-def shown(text: object) -> str:
-    """Text that is safe to print: names may hold line ends, escape codes and bytes that are no text.
-
-    >>> shown("oak\\x1b[2J.jpg")
-    'oak?[2J.jpg'
-    """
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
 
 
 def _of_system(problem: OSError) -> str:

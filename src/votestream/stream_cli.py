@@ -12,6 +12,7 @@ import typer
 from votestream.class_folders import some
 from votestream.data_cli import DataDir
 from votestream.exits import CODES, Refused, check_out
+from votestream.extras import install_extra
 
 # Streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def plot_command(
     """Draw each class's share of what arrives, over time."""
     check_out(out)
     if importlib.util.find_spec("matplotlib") is None:
-        raise Refused("Drawing needs matplotlib: pip install 'votestream[plots]'.")
+        raise Refused(f"Drawing needs matplotlib: {install_extra('plots')}.")
     made = _made(
         name, tasks, seed, batch, order, blurry, repeated, long_tail, one_class, task_free, size, yes, data_dir
     )  # fmt: skip

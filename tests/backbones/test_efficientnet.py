@@ -35,5 +35,6 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(optional.importlib, "import_module", missing)
     assert importlib.import_module is missing
-    with pytest.raises(BackboneUnavailable, match=r"pip install 'votestream\[efficientnet\]'"):
+    with pytest.raises(BackboneUnavailable, match=r"pip install 'votestream\[efficientnet\]'") as caught:
         create_backbone("efficientnet_lite1")
+    assert "in a checkout `pip install -c constraints.txt -e '.[efficientnet]'`" in str(caught.value)

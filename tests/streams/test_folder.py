@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,25 @@ def test_unreadable_images_are_left_out_by_name(tmp_path):
     with pytest.warns(vs.DataWarning, match=r"2 of 17 images were left out: .*broken.png.*empty.jpg is an empty file"):
         stream = vs.stream(f"folder:{tmp_path}")
     assert stream.n_samples == 15
+
+
+def test_a_heic_photo_without_its_package_is_left_out_by_name_and_not_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as if it were not installed
+    write_folder(tmp_path)
+    (tmp_path / "cat/IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
+    with pytest.warns(
+        vs.DataWarning, match=r"1 of 16 .*IMG_1.HEIC is a HEIC photo, .*pip install 'votestream\[heic\]'"
+    ):
+        assert vs.stream(f"folder:{tmp_path}").n_samples == 15
+
+
+def test_images_above_max_pixels_are_left_out_by_name(tmp_path):
+    write_folder(tmp_path)
+    write_image(tmp_path / "cat/large.png", 5, (40, 30))
+    with pytest.warns(vs.DataWarning, match=r"large.png is too large: 40 x 30"):
+        assert vs.stream(f"folder:{tmp_path}", size=8, max_pixels=1199).n_samples == 15
+    stream = vs.stream(f"folder:{tmp_path}", size=8, max_pixels=1200)
+    assert sum(len(y) for task in stream for _, y in task) == 16
 
 
 def test_a_class_without_readable_images_is_left_out_by_name(tmp_path):

@@ -7,7 +7,8 @@ import io
 import os
 import tarfile
 import threading
-import zipfile
+import time
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -15,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 import votestream as vs
+from votestream.backbones.progress import note
 from votestream.cli import app
-from votestream.streams import get
+from votestream.streams import get, patient_http
 from votestream.streams.catalogue import SOURCES
 
 from .samples import write_cifar10
@@ -29,6 +31,9 @@ class Server:
         self.content, self.asked = content, []
         self.breaks_after: int | None = None  # bytes of an answer, then the line goes dead
         self.knows_ranges, self.status = True, 200
+        self.endless, self.sent, self.redirects_to = False, 0, ""
+        self.drips, self.drop = "", 1  # what comes a drop at a time, and bytes in a drop
+        self.raw = b""  # sent instead of an answer
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -42,11 +47,39 @@ class Server:
                 if start >= len(outer.content):
                     self.send_error(416)
                     return
+                if outer.raw or outer.drips in ("headers", "nothing"):
+                    self.drip(outer.raw if outer.raw else b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000)
+                    return
                 body = outer.content[start:]
-                self.send_response(206 if start else 200)
-                self.send_header("Content-Length", str(len(body)))
+                self.send_response(302 if (moved := self.moved()) else 206 if start else 200)
+                if moved:
+                    self.send_header("Location", outer.redirects_to)
+                elif not outer.endless:
+                    self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body[: outer.breaks_after])
+                if outer.drips:
+                    self.drip(body)
+                elif outer.endless or moved:
+                    self.pour(body)
+                else:
+                    self.wfile.write(body[: outer.breaks_after])
+
+            def moved(self):
+                return outer.redirects_to and not outer.redirects_to.endswith(self.path)
+
+            def drip(self, body):
+                pause = 0 if outer.raw else 1 if outer.drips == "nothing" else 0.01
+                size = len(body) if outer.raw else outer.drop
+                with suppress(OSError):  # whoever asked has gone
+                    for start in range(0, min(len(body), 60 * size), size):
+                        time.sleep(pause)
+                        self.wfile.write(body[start : start + size])
+
+            def pour(self, body):
+                with suppress(OSError):
+                    while outer.sent < 100_000_000:
+                        self.wfile.write(body)
+                        outer.sent += len(body)
 
             def log_message(self, *_):
                 pass
@@ -170,6 +203,85 @@ def test_no_connection_says_so_and_leaves_nothing(server, monkeypatch):
     assert here() == []
 
 
+def test_a_server_that_never_stops_sending_is_cut_off_and_nothing_stays(server):
+    server.endless = True
+    with pytest.raises(vs.DataError, match=r"not the published file: it is longer than [\d,]+ bytes"):
+        vs.get_data("cifar10", ".")
+    assert here() == []
+    assert server.sent < len(server.content) + 10_000_000  # what fits into the buffers of a connection
+
+
+def test_a_server_that_goes_on_beyond_the_end_is_cut_off_too(server):
+    with open("cifar-10-python.tar.gz.part", "wb") as file:
+        file.write(server.content[:-10])
+    server.endless = True
+    with pytest.raises(vs.DataError, match="longer than"):
+        vs.get_data("cifar10", ".")
+    assert server.asked == [f"bytes={len(server.content) - 10}-", None]
+    assert here() == []
+
+
+@pytest.mark.parametrize("drips", ["headers", "body"])
+def test_a_server_that_drips_is_let_go_and_what_came_is_kept(server, monkeypatch, drips):
+    monkeypatch.setattr(patient_http, "PATIENCE", 0.1)
+    server.drips = drips
+    start = time.monotonic()
+    with pytest.raises(vs.DataError, match=r"cannot be fetched: (the server is too slow|timed out)"):
+        vs.get_data("cifar10", ".")
+    assert time.monotonic() - start < 5
+    assert here() == (["cifar-10-python.tar.gz.part"] if drips == "body" else [])
+
+
+def test_a_server_that_falls_silent_is_let_go(server, monkeypatch):
+    monkeypatch.setattr(patient_http, "PATIENCE", 0.1)
+    server.drips = "nothing"
+    with pytest.raises(vs.DataError, match="cannot be fetched: timed out"):
+        vs.get_data("cifar10", ".")
+
+
+def test_a_slow_line_that_brings_enough_is_waited_for(server, monkeypatch):
+    monkeypatch.setattr(patient_http, "PATIENCE", 0.4)
+    monkeypatch.setattr(patient_http, "LEAST", 10)
+    server.drips, server.drop = "body", len(server.content) // 50
+    vs.get_data("cifar10", ".")
+    assert here() == ["cifar-10-batches-py"]
+
+
+def test_the_endless_body_of_a_redirection_is_not_read(server):
+    server.redirects_to = server.url + "/there"
+    vs.get_data("cifar10", ".")
+    assert server.sent < 10_000_000
+    assert here() == ["cifar-10-batches-py"]
+
+
+@pytest.mark.parametrize("header", ["Content-Length: many", "Location: //["])
+def test_headers_that_make_no_sense_are_an_error_of_ours(server, header):
+    server.raw = f"HTTP/1.1 {'302 Found' if 'Location' in header else '200 OK'}\r\n{header}\r\n\r\n".encode()
+    with pytest.raises(vs.DataError, match="cannot be fetched"):
+        vs.get_data("cifar10", ".")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 404 \x1b]0;owned\x07\x1b[2J\r\n\r\n",
+        b"\x1b[2J owned\r\n\r\n",
+        b"HTTP/1.1 302 \x1b[2J\r\nLocation: file:///\x1b[2J\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: \x1b[2J\r\n\r\n",
+    ],
+)
+def test_control_characters_of_a_server_do_not_reach_the_terminal(server, raw):
+    server.raw = raw
+    with pytest.raises(vs.DataError) as caught:
+        vs.get_data("cifar10", ".", progress=True)
+    assert str(caught.value).isprintable()
+
+
+def test_a_note_shows_a_servers_brackets_as_they_are(capsys):
+    note("The connection broke ([/red] [link=x]); going on.", show=True)
+    assert "([/red] [link=x])" in capsys.readouterr().err
+
+
 def test_an_archive_put_there_by_hand_is_used(server, archive):
     with open("cifar-10-python.tar.gz", "wb") as file:
         file.write(archive)
@@ -197,36 +309,6 @@ def test_interrupted_unpacking_leaves_nothing_half_written(server, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         vs.get_data("cifar10", ".")
     assert here() == ["cifar-10-python.tar.gz"]
-
-
-@pytest.mark.parametrize("python", ["this", "early 3.11"])
-@pytest.mark.parametrize(("name", "kind"), [("../escaped", tarfile.REGTYPE), ("link", tarfile.SYMTYPE)])
-def test_archives_cannot_write_outside_their_folder(tmp_path, monkeypatch, name, kind, python):
-    if python != "this":
-        monkeypatch.delattr(tarfile, "data_filter", raising=False)
-    file = tmp_path / "bad.tar"
-    (tmp_path / "in").mkdir()
-    with tarfile.open(file, "w") as tar:
-        member = tarfile.TarInfo(name)
-        member.type, member.linkname = kind, "../../escaped"
-        tar.addfile(member, io.BytesIO())
-    with pytest.raises(vs.DataError, match="cannot be unpacked"):
-        get.unpack(file, tmp_path / "in" / "data")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.tar", "in"]
-
-
-def test_zip_files_are_unpacked_and_damaged_ones_refused(tmp_path):
-    file = tmp_path / "a.zip"
-    with zipfile.ZipFile(file, "w") as bundle:
-        bundle.writestr("data/x.txt", "hello")
-    get.unpack(file, tmp_path / "data")
-    assert (tmp_path / "data/x.txt").read_text() == "hello"
-    with pytest.raises(vs.DataError, match="holds no folder other"):
-        get.unpack(file, tmp_path / "other")
-    file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(vs.DataError, match="cannot be unpacked"):
-        get.unpack(file, tmp_path / "more")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "data"]
 
 
 def test_unknown_names_get_a_suggestion():

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from votestream.backbones.images import Pictures, as_sequence
+from votestream.backbones.picture_file import MAX_PIXELS
 from votestream.backbones.preprocessing import Preprocessing
 from votestream.validation import as_device
 
@@ -30,7 +31,10 @@ class Backbone:
         feature_scale: What the network's outputs are divided by.
         device: Where the network runs.
         batch_size: Pictures that go through the network at once.
+        max_pixels: Larger image files are refused; set it to read them. See `load_image`.
     """
+
+    max_pixels: int = MAX_PIXELS
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class Backbone:
         sequence = as_sequence(images)
         features = np.empty((len(sequence), self.feature_dim), np.float32)
         start = 0
-        for batch in self.preprocessing.batches(sequence, self.batch_size):
+        for batch in self.preprocessing.batches(sequence, self.batch_size, self.max_pixels):
             features[start : start + len(batch)] = self._run(batch)
             start += len(batch)
         return features

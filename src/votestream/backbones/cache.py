@@ -15,7 +15,8 @@ from PIL import Image
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.cache_entry import Entry
 from votestream.backbones.cache_folder import cache_folder
-from votestream.backbones.images import ImageError, Pictures, as_sequence, load_image
+from votestream.backbones.images import Pictures, as_sequence, load_image
+from votestream.backbones.picture_file import MAX_PIXELS, ImageError
 from votestream.backbones.progress import note, progress_bar
 
 
@@ -55,7 +56,7 @@ def cached_features(
     about = {
         "backbone": backbone.name,
         "backbone_digest": backbone.digest,
-        "data_digest": digest_of_images(sequence),
+        "data_digest": digest_of_images(sequence, backbone.max_pixels),
         "images": len(sequence),
         "feature_dim": backbone.feature_dim,
         "chunk": chunk,
@@ -84,7 +85,7 @@ def cached_features(
         lock.release()
 
 
-def digest_of_images(images: np.ndarray | list[Any]) -> str:
+def digest_of_images(images: np.ndarray | list[Any], max_pixels: int = MAX_PIXELS) -> str:
     """sha256 over pictures in their order: pixels of arrays and PIL images, contents of files.
 
     Example:
@@ -106,6 +107,7 @@ def digest_of_images(images: np.ndarray | list[Any]) -> str:
                 raise ImageError(f"{image} cannot be read: {error.strerror}.") from error
             digest.update(f"file {len(content)}\n".encode() + content)
         else:
-            pixels = load_image(image, f"image {index}") if isinstance(image, Image.Image) else image
-            digest.update(digest_of_images(np.asarray(pixels)[None]).encode())
+            if isinstance(image, Image.Image):
+                image = load_image(image, f"image {index}", max_pixels=max_pixels)
+            digest.update(digest_of_images(np.asarray(image)[None]).encode())
     return digest.hexdigest()

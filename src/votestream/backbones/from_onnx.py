@@ -14,6 +14,7 @@ from votestream.backbones.backbone import Backbone
 from votestream.backbones.optional import import_optional
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from votestream.backbones.registry import did_you_mean, register_backbone
+from votestream.extras import install_extra
 from votestream.validation import as_device
 
 
@@ -43,7 +44,7 @@ def onnx_backbone(
     path = Path(file)
     if not path.is_file():
         raise ValueError(f"There is no file {path}.")
-    runtime = import_optional("onnxruntime", f"the backbone 'onnx:{file}'", "pip install 'votestream[onnx]'")
+    runtime = import_optional("onnxruntime", f"the backbone 'onnx:{file}'", install_extra("onnx"))
     where = as_device(device)
     if where.type == "cuda" and "CUDAExecutionProvider" not in runtime.get_available_providers():
         if device != "auto":
@@ -110,7 +111,7 @@ class OnnxNetwork:
 
 def _with_output(path: Path, name: str) -> bytes:
     """The model with one more output: a tensor that so far stayed inside it."""
-    onnx = import_optional("onnx", f"taking the features from {name!r} inside {path}", "pip install onnx")
+    onnx = import_optional("onnx", f"taking the features from {name!r} inside {path}", "`pip install onnx`")
     model = onnx.load(str(path))
     inside = [each for node in model.graph.node for each in node.output]
     if name not in inside:

@@ -6,6 +6,7 @@ from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import import_optional, import_torchvision
 from votestream.backbones.registry import did_you_mean, register_backbone
+from votestream.extras import install_extra
 
 
 @register_backbone("timm:NAME")
@@ -25,7 +26,7 @@ def timm_backbone(
     """
     who = f"the backbone 'timm:{model}'"
     import_torchvision(who)  # timm imports it, and would fail with less of an explanation
-    timm = import_optional("timm", who, "pip install 'votestream[timm]'")
+    timm = import_optional("timm", who, install_extra("timm"))
     if not timm.is_model(model):
         raise ValueError(f"timm has no model {model!r}. {did_you_mean(model, timm.list_models())}")
     network = timm.create_model(model, pretrained=pretrained, num_classes=0)

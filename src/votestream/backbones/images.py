@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
+
+from votestream.backbones.picture_file import MAX_PIXELS, ImageError, T, check_pixels, decode
 
 # One picture, and several; an array may hold either.
 Picture: TypeAlias = "np.ndarray | Image.Image | str | os.PathLike[str]"
 Pictures: TypeAlias = "Picture | Sequence[Picture]"
 
-
-class ImageError(ValueError):
-    """A picture that cannot be used; the message names it and says why."""
+STRIP = 1 << 21  # pixels converted at once, so that what arithmetic needs on the way stays small
 
 
 def as_sequence(images: Pictures) -> np.ndarray | list[Any]:
@@ -47,7 +46,9 @@ def as_sequence(images: Pictures) -> np.ndarray | list[Any]:
     return list(images)
 
 
-def load_image(source: Picture, name: str | None = None) -> np.ndarray:
+def load_image(
+    source: Picture, name: str | None = None, *, max_pixels: int = MAX_PIXELS, least: int | None = None
+) -> np.ndarray:
     """Read one picture as a uint8 RGB array (height, width, 3), upright as a viewer would show it.
 
     Transparent pixels are laid on white. 16-bit values are scaled down over their full range. Of an animation
@@ -57,6 +58,9 @@ def load_image(source: Picture, name: str | None = None) -> np.ndarray:
         source: A path, a PIL image, or an array (height, width) or (height, width, channels) of uint8 or
             uint16, with 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGB, alpha) channels.
         name: What an error calls the picture; a path names itself.
+        max_pixels: A file or PIL image with more pixels is refused, before it is decoded.
+        least: Let a JPEG of more than 70 million pixels be decoded at 1/2, 1/4 or 1/8 of its size, as long as its
+            shorter side keeps so many pixels.
 
     Raises:
         ImageError: The file is missing, empty, broken, too large or no image, or the array is no picture.
@@ -67,10 +71,11 @@ def load_image(source: Picture, name: str | None = None) -> np.ndarray:
         [[[127, 127, 127]]]
     """
     if isinstance(source, (str, os.PathLike)):
-        return _read_file(Path(source))
+        return decode_path(source, lambda image: as_array(as_rgb(image, str(source))), max_pixels, least)
     name = name or "the image"
     if isinstance(source, Image.Image):
-        return _from_pil(source, name)
+        check_pixels(source.size, name, max_pixels)
+        return as_array(as_rgb(source, name))
     if not isinstance(source, np.ndarray):
         raise ImageError(_UNKNOWN.format(name=name, kind=type(source).__name__))
     if source.ndim == 2:
@@ -99,12 +104,14 @@ def to_rgb(pixels: np.ndarray) -> np.ndarray:
     return pixels if pixels.shape[-1] == 3 else np.repeat(pixels, 3, axis=-1)
 
 
-def _read_file(path: Path) -> np.ndarray:
-    with explained(str(path)):
-        if path.stat().st_size == 0:
+def decode_path(
+    path: str | os.PathLike[str], what: Callable[[Image.Image], T], max_pixels: int, least: int | None = None
+) -> T:
+    """What a function makes of the image file of that name; see `decode`."""
+    with explained(str(path)), open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
             raise ImageError(f"{path} is an empty file.")
-        with Image.open(path) as image:
-            return _from_pil(image, str(path))
+        return decode(file, str(path), what, max_pixels, least)
 
 
 @contextmanager
@@ -117,45 +124,65 @@ def explained(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise ImageError(f"There is no file {path}.") from None
     except Image.UnidentifiedImageError:
-        raise ImageError(f"{path} is not an image, or of a kind that Pillow cannot read.") from None
+        raise ImageError(f"{path} is not an image, or of a kind that is not read.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"{path} is too large: {error}") from None
     except Exception as error:  # a decoder raises whatever it stumbles over: OSError, SyntaxError, ...
         raise ImageError(f"{path} cannot be read: {error or type(error).__name__}.") from error
 
 
-def _from_pil(image: Image.Image, name: str) -> np.ndarray:
-    check_pixels(image.size, name)
+def as_rgb(image: Image.Image, name: str) -> Image.Image:
+    """Decode a PIL image, turn it upright and convert it; one that is RGB already comes back as it is."""
     try:
-        image = ImageOps.exif_transpose(image)
-        if image.mode in ("RGB", "L", "1") and not image.has_transparency_data:
-            return to_rgb(np.asarray(image.convert("RGB")))
+        image.load()
+        if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+            image = ImageOps.exif_transpose(image)
+        clear = image.has_transparency_data
+        if image.mode in ("RGB", "L", "1") and not clear:
+            return image if image.mode == "RGB" else image.convert("RGB")
         if image.mode.startswith("I;16"):
-            return to_rgb(np.asarray(image).astype(np.uint16)[..., None])
+            return _in_strips(image, lambda part: np.asarray(part).astype(np.uint16)[..., None])
         if image.mode in ("I", "F"):
-            return to_rgb(_wide_grey(np.asarray(image), name)[..., None])
-        return to_rgb(np.asarray(image.convert("RGBA" if image.has_transparency_data else "RGB")))
+            # 32-bit pixels have no fixed white; files that hold 16-bit values in them can still be read.
+            darkest, brightest = cast("tuple[float, float]", image.getextrema())
+            if image.mode == "F" or darkest < 0 or brightest > 65535:
+                raise ImageError(f"{name} has 32-bit pixels of unknown range: scale them to 8 bits first.")
+            return _in_strips(image, lambda part: np.asarray(part).astype(np.uint16)[..., None])
+        if clear:
+            return _in_strips(image, lambda part: np.asarray(part.convert("RGBA")))
+        return image.convert("RGB")
     except ImageError:
         raise
     except Exception as error:  # lazily opened files are decoded only here
         raise ImageError(f"{name} cannot be read: {error or type(error).__name__}.") from error
 
 
-def _wide_grey(pixels: np.ndarray, name: str) -> np.ndarray:
-    """32-bit pixels have no fixed white; files that hold 16-bit values in them can still be read."""
-    if pixels.dtype.kind == "f" or pixels.min() < 0 or pixels.max() > 65535:
-        raise ImageError(f"{name} has 32-bit pixels of unknown range: scale them to 8 bits first.")
-    return pixels.astype(np.uint16)
+def as_array(image: Image.Image) -> np.ndarray:
+    """The pixels of an RGB image."""
+    if image.size[0] * image.size[1] <= STRIP:
+        return np.asarray(image)
+    pixels = np.empty((image.size[1], image.size[0], 3), np.uint8)
+    for top, part in _strips(image):
+        pixels[top : top + part.size[1]] = np.asarray(part)
+    return pixels
 
 
-def check_pixels(size: tuple[int, int], name: str) -> None:
-    """Refuse pictures with more pixels than Pillow's own limit, which `PIL.Image.MAX_IMAGE_PIXELS` moves."""
-    limit = Image.MAX_IMAGE_PIXELS
-    if limit is not None and size[0] * size[1] > limit:
-        raise ImageError(
-            f"{name} is too large: {size[0]} x {size[1]} pixels, the limit is {limit} in all. "
-            "Raise PIL.Image.MAX_IMAGE_PIXELS if you trust it."
-        )
+def _in_strips(image: Image.Image, convert: Callable[[Image.Image], np.ndarray]) -> Image.Image:
+    """What `to_rgb` makes of it, with little memory besides the image and the result."""
+    whole = Image.new("RGB", image.size)
+    for top, part in _strips(image):
+        whole.paste(Image.fromarray(to_rgb(convert(part))), (0, top))
+    return whole
+
+
+def _strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    width, height = image.size
+    rows = max(1, STRIP // width)
+    if rows >= height:
+        yield 0, image
+        return
+    for top in range(0, height, rows):
+        yield top, image.crop((0, top, width, min(top + rows, height)))
 
 
 _UNKNOWN = "{name} is a {kind}: give paths, PIL images, or uint8 NumPy arrays (height, width, channels)."

@@ -6,6 +6,8 @@ import importlib
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
+from votestream.extras import install_extra
+
 
 class BackboneUnavailable(ImportError):
     """A backbone needs a package that is missing or does not work here; the message says what to do."""
@@ -15,7 +17,7 @@ def import_optional(module: str, wanted_by: str, install: str) -> ModuleType:
     """Import a module, or say which command would make it importable.
 
     Example:
-        >>> import_optional("json", "this example", "pip install json").__name__
+        >>> import_optional("json", "this example", "`pip install json`").__name__
         'json'
     """
     try:
@@ -27,14 +29,14 @@ def import_optional(module: str, wanted_by: str, install: str) -> ModuleType:
                 f"`pip install {error.name}`."
             ) from error
         raise BackboneUnavailable(
-            f"{wanted_by} needs the package {module}, which is not installed: `{install}`."
+            f"{wanted_by} needs the package {module}, which is not installed: {install}."
         ) from error
 
 
 def import_torchvision(wanted_by: str) -> ModuleType:
     """Import torchvision, whose wheel must have been built for the very torch that is installed."""
     try:
-        return import_optional("torchvision", wanted_by, "pip install 'votestream[torchvision]'")
+        return import_optional("torchvision", wanted_by, install_extra("torchvision"))
     except BackboneUnavailable:
         raise
     except Exception as error:  # RuntimeError, OSError, ImportError: whatever its compiled half dies of

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from votestream.backbones.images import Picture, check_pixels, load_image, to_rgb
+from votestream.backbones.images import Picture, as_rgb, decode_path, load_image, to_rgb
+from votestream.backbones.picture_file import MAX_PIXELS, check_pixels
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -70,15 +71,30 @@ class Preprocessing:
         """All settings as one line of text, the same on every machine."""
         return json.dumps(asdict(self), sort_keys=True)
 
-    def fit(self, image: Picture, name: str | None = None) -> np.ndarray:
-        """Bring one picture to uint8 RGB (input_size, input_size, 3)."""
-        pixels = load_image(image, name)
+    @property
+    def least(self) -> int:
+        """Pixels that the shorter side of a photo decoded at reduced size keeps, for the resizing to average over."""
+        return 2 * (self.shorter_side or self.input_size)
+
+    def fit(self, image: Picture, name: str | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+        """Bring one picture to uint8 RGB (input_size, input_size, 3); for `max_pixels` see `load_image`."""
+        if isinstance(image, (str, os.PathLike)):
+            called = name or str(image)
+            return decode_path(image, lambda picture: self.fit(picture, called, max_pixels), max_pixels, self.least)
+        name = name or "the image"
+        if isinstance(image, Image.Image):
+            check_pixels(image.size, name, max_pixels)
+            picture = as_rgb(image, name)
+            if self._ready(picture.size):
+                return np.asarray(picture)
+        else:
+            pixels = load_image(image, name)
+            if self._ready(pixels.shape[:2]):
+                return pixels
+            picture = Image.fromarray(np.ascontiguousarray(pixels))
         size = self.input_size
-        if self._ready(pixels.shape[:2]):
-            return pixels
-        picture = Image.fromarray(np.ascontiguousarray(pixels))
         width, height = self._scaled(*picture.size)
-        check_pixels((width, height), f"{name or 'the image'}, scaled to what the network reads,")
+        check_pixels((width, height), f"{name}, scaled to what the network reads,", max(max_pixels, MAX_PIXELS))
         left, top = round((width - size) / 2), round((height - size) / 2)
         picture = picture.resize((width, height), Image.Resampling[self.interpolation.upper()])
         return np.asarray(picture.crop((left, top, left + size, top + size)))
@@ -92,7 +108,7 @@ class Preprocessing:
             return short, int(short * height / width)
         return int(short * width / height), short
 
-    def batches(self, images: np.ndarray | list[Any], size: int) -> Iterator[np.ndarray]:
+    def batches(self, images: np.ndarray | list[Any], size: int, max_pixels: int = MAX_PIXELS) -> Iterator[np.ndarray]:
         """Yield uint8 batches (at most `size`, input_size, input_size, 3), decoding ahead in threads."""
         if isinstance(images, np.ndarray) and self._ready(images.shape[1:3]):
             for start in range(0, len(images), size):
@@ -103,7 +119,7 @@ class Preprocessing:
             ahead: deque[list[Future[np.ndarray]]] = deque()
             for start in range(0, len(images), size):
                 stop = min(start + size, len(images))
-                ahead.append([self._submit(pool, images[i], i) for i in range(start, stop)])
+                ahead.append([self._submit(pool, images[i], i, max_pixels) for i in range(start, stop)])
                 if len(ahead) == 2:
                     yield np.stack([future.result() for future in ahead.popleft()])
             if ahead:
@@ -113,11 +129,13 @@ class Preprocessing:
         """Whether a picture of this height and width needs no resizing."""
         return self.shorter_side is None and shape == (self.input_size, self.input_size)
 
-    def _submit(self, pool: ThreadPoolExecutor, image: Picture, index: int) -> Future[np.ndarray]:
+    def _submit(self, pool: ThreadPoolExecutor, image: Picture, index: int, max_pixels: int) -> Future[np.ndarray]:
         name = str(image) if isinstance(image, (str, os.PathLike)) else f"image {index}"
         if isinstance(image, Image.Image):
-            image = load_image(image, name)  # here, because a lazily opened image may stand in the list twice
-        return pool.submit(self.fit, image, name)
+            image = load_image(
+                image, name, max_pixels=max_pixels
+            )  # here, because a lazily opened image may stand in the list twice
+        return pool.submit(self.fit, image, name, max_pixels)
 
     def normalise(self, batch: np.ndarray, device: torch.device) -> torch.Tensor:
         """Turn uint8 pictures (n, height, width, 3) into the network's float input (n, 3, height, width)."""

@@ -50,7 +50,7 @@ def note(text: str, show: bool | None = None) -> None:
     """Tell the person at the terminal, if there is one."""
     console = Console(stderr=True)
     if _shown(console, show):
-        console.print(text)
+        console.print(text, markup=False)  # brackets in a name or an address are meant
 
 
 def _shown(console: Console, show: bool | None) -> bool:

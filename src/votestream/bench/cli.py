@@ -17,6 +17,7 @@ from rich.text import Text
 
 from votestream.data_cli import DataDir
 from votestream.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
+from votestream.extras import install_extra
 
 # Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def plot_command(
     check_out(out)
     out = out if out.suffix else out.with_suffix(".png")
     if importlib.util.find_spec("matplotlib") is None:
-        raise Refused("Drawing needs matplotlib: pip install 'votestream[plots]'.")
+        raise Refused(f"Drawing needs matplotlib: {install_extra('plots')}.")
     from votestream.bench.plot import plot_suite
 
     try:

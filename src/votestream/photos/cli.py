@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from votestream.class_folders import some
-from votestream.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, shown, stop
+from votestream.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, stop
 from votestream.photos.finding import Offer, PhotoError, offer
 from votestream.photos.sidecar import sidecar_of
+from votestream.printing import shown
 
 # Whatever brings the network along is imported by the command that runs it: --help should not wait for it.
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ app = typer.Typer()
 
 Model = Annotated[Path, typer.Argument(help="The model file.", show_default=False)]
 Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_default="auto")]
+MaxPixels = Annotated[
+    int | None,
+    typer.Option(min=1, help="Skip larger photos; JPEGs may have 3 times as many.", show_default="70000000"),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
@@ -54,6 +59,7 @@ def learn(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="The folder's own folders are the classes, however it looks.")
     ] = False,
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
@@ -68,6 +74,7 @@ def learn(
     from votestream.photos.learning import rehearse, teach
 
     settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
+    settings["max_pixels"] = max_pixels
     lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed)
     if lesson.interrupted:
         stop(_interrupted(lesson, model), INTERRUPTED)
@@ -91,12 +98,15 @@ def predict(
     files: Annotated[list[Path], typer.Argument(help="Photos, and folders of photos.", show_default=False)],
     as_json: Json = False,
     device: Device = None,
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line."""
     from votestream.photos.answering import answers, files_in
     from votestream.photos.opening import load_on_photos
 
     asked, answered = load_on_photos(model, device), False
+    if max_pixels is not None:
+        asked.backbone_.max_pixels = max_pixels
     paths, problems = files_in(files)
     for answer in answers(asked, paths):
         if answer.problem:

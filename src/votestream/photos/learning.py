@@ -44,7 +44,7 @@ class Lesson:
 def teach(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int) -> Lesson:
     """Learn what is new in the offer, mixed across classes, saving as it goes.
 
-    `settings` (backbone, learner, budget, device) are None where nobody asked for a value.
+    `settings` (backbone, learner, budget, device, max_pixels) are None where nobody asked for a value.
     """
     path = followed(path)
     check_target(path)
@@ -63,6 +63,8 @@ class _Teacher:
     def __init__(self, path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int) -> None:
         self.path = path
         self.backbone, self.learner = open_model(path, settings, seed)
+        if settings["max_pixels"] is not None:
+            self.backbone.max_pixels = settings["max_pixels"]
         labels = self.learner.classes_.tolist() if self.learner._is_fitted() else []
         total = int(self.learner.class_counts_.sum()) if labels else 0
         try:

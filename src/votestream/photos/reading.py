@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.images import ImageError, check_pixels, explained
+from votestream.backbones.images import explained
+from votestream.backbones.picture_file import MAX_PIXELS, ImageError, decode, identify
 from votestream.photos.finding import Photo
 
 CHUNK = 1 << 20
@@ -60,16 +60,17 @@ def _read(photo: Photo, backbone: Backbone | None, known: Container[str] | None)
         if not about.st_size:
             raise ImageError(f"{name} is an empty file.")
         with photo.path.open("rb") as file:
-            with Image.open(file) as image:  # reads the first bytes only: a film need not be digested
-                check_pixels(image.size, name)
+            most = backbone.max_pixels if backbone else MAX_PIXELS
+            least = backbone.preprocessing.least if backbone else 1
+            identify(file, name, most, least)  # reads the first bytes only: a film need not be digested
             if known is not None:
                 digest = digest_of(file, photo.label)
                 if digest in known or backbone is None:
                     return Reading(photo, digest)
             assert backbone is not None
-            file.seek(0)
-            with Image.open(file) as image:
-                return Reading(photo, digest, backbone.preprocessing.fit(image, name))
+            fit = backbone.preprocessing.fit
+            pixels = decode(file, name, lambda image: fit(image, name, most), most, least)
+            return Reading(photo, digest, pixels)
 
 
 def digest_of(file: BinaryIO, label: str) -> str:

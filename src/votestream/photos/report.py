@@ -12,11 +12,11 @@ from rich.text import Text
 
 from votestream.cache_cli import size
 from votestream.class_folders import some
-from votestream.exits import shown
 from votestream.learners.registry import from_parts
 from votestream.persistence import read
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
+from votestream.printing import shown
 
 if TYPE_CHECKING:
     from votestream.photos.learning import Lesson

@@ -1,4 +1,4 @@
-"""Fetching a file over HTTP: goes on where it was interrupted, and is believed only by its checksum."""
+"""Fetching a file over HTTP: goes on where it was interrupted, and is believed only by its length and checksum."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from votestream.backbones.progress import note
+from votestream.printing import shown
 from votestream.streams.data_set import DataError
+from votestream.streams.patient_http import open_url
 
 _PIECE = 1 << 20
-_PATIENCE = 60  # seconds without a byte
 
 
 def fetch(
     url: str,
     path: Path,
     md5: str,
+    size: int,
     *,
     tries: int = 3,
     told: Callable[[int, int | None], None] = lambda done, total: None,
@@ -28,49 +30,56 @@ def fetch(
     """Bring `url` to `path`, which exists only once it is complete and its md5 is right.
 
     What has come so far is kept beside it as `NAME.part`, for the next call to go on from; a file whose checksum
-    is wrong is deleted.
+    is wrong, or that is longer than it should be, is deleted. A server that stalls or drips counts as a broken
+    connection.
 
     Args:
+        size: The published file's length in bytes: not a byte more than one beyond it is taken.
         tries: How often a connection may break before this gives up.
         told: Is told the bytes that are here, and all there will be where the server says so.
     """
     part = path.with_name(f"{path.name}.part")
-    whole = False  # whether the last attempt began at the first byte
     for left in reversed(range(tries)):
-        whole = not part.exists()
+        whole = not part.exists()  # whether this attempt begins at the first byte
         try:
-            _go_on(url, part, told)
+            _go_on(url, part, size, told)
         except urllib.error.HTTPError as error:
-            raise DataError(f"{url} cannot be fetched: the server answers {error.code} {error.reason}.") from error
-        except (OSError, http.client.HTTPException) as error:
+            error.close()
+            reason = shown(error.reason)
+            raise DataError(f"{url} cannot be fetched: the server answers {error.code} {reason}.") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: headers that make no sense
             if left == 0:
                 kept = f" {part} keeps what has come; the same command goes on from there." if part.exists() else ""
                 raise DataError(f"{url} cannot be fetched: {_why(error)}.{kept}") from error
             note(f"The connection broke ({_why(error)}); going on.")
             continue
-        found = md5_of(part)
-        if found == md5:
+        if part.stat().st_size > size:
+            wrong = f"it is longer than {size:,} bytes"
+        elif (found := md5_of(part)) != md5:
+            wrong = f"its md5 is {found}, not {md5}"
+        else:
             os.replace(part, path)
             return path
         part.unlink()
         if whole:
             raise DataError(
-                f"What came from {url} is not the published file: its md5 is {found}, not {md5}. It was deleted. "
+                f"What came from {url} is not the published file: {wrong}. It was deleted. "
                 "Something on the way may have replaced it (a login page?), or the file was changed at its source."
             )
         note("What had come earlier does not fit the rest; starting over.")
     raise DataError(f"{url} came damaged {tries} times; what came was deleted. Try again on another connection.")
 
 
-def _go_on(url: str, part: Path, told: Callable[[int, int | None], None]) -> None:
+def _go_on(url: str, part: Path, size: int, told: Callable[[int, int | None], None]) -> None:
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "votestream"})
     if have:
         request.add_header("Range", f"bytes={have}-")
     try:
-        answer = urllib.request.urlopen(request, timeout=_PATIENCE)
+        answer = open_url(request)
     except urllib.error.HTTPError as error:
         if have and error.code == 416:  # nothing after what is here: the checksum decides
+            error.close()
             return
         raise
     with answer, part.open("ab" if answer.status == 206 else "wb") as file:
@@ -78,11 +87,11 @@ def _go_on(url: str, part: Path, told: Callable[[int, int | None], None]) -> Non
         length = answer.headers.get("Content-Length")
         total = done + int(length) if length else None
         told(done, total)
-        while piece := answer.read(_PIECE):
+        while done <= size and (piece := answer.read1(min(_PIECE, size + 1 - done))):
             file.write(piece)
             done += len(piece)
             told(done, total)
-    if total is not None and done < total:
+    if total is not None and done < min(total, size):
         raise ConnectionError(f"it ended after {done:,} of {total:,} bytes")
 
 
@@ -103,4 +112,4 @@ def md5_of(path: Path) -> str:
 
 def _why(error: Exception) -> str:
     reason = getattr(error, "reason", None) or error
-    return str(getattr(reason, "strerror", None) or reason or type(error).__name__).rstrip(".")
+    return shown(getattr(reason, "strerror", None) or reason or type(error).__name__).rstrip(".")[:300]

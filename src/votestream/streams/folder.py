@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from votestream.backbones.images import ImageError, load_image
+from votestream.backbones.images import load_image
+from votestream.backbones.picture_file import MAX_PIXELS, ImageError
 from votestream.backbones.progress import progress_bar
 from votestream.class_folders import SUFFIXES, Layout, by_label, layout_of, same_name, some, walk
 from votestream.streams.data_set import DataError, DataSet, warn
@@ -22,6 +25,7 @@ def load_folder(
     any_size: bool = False,
     progress: bool | None = None,
     nested: bool = False,
+    max_pixels: int = MAX_PIXELS,
 ) -> DataSet:
     """Images by class, labelled with the names of their folders; files that cannot be read are left out by name.
 
@@ -32,6 +36,7 @@ def load_folder(
         size: See `ImageFiles`.
         any_size: Take images of different sizes as they are: for a backbone, as they do not stack.
         nested: The folder's own folders are the classes, even where these seem to lie a level deeper.
+        max_pixels: Larger images are left out; see `load_image`. A backbone has a limit of its own.
 
     Example:
         >>> from PIL import Image
@@ -48,13 +53,14 @@ def load_folder(
     if layout.doubt and not nested:
         raise DataError(f"{layout.doubt} {_what_to_do(layout)}")
     shapes: dict[str, Path] | None = None if any_size or size is not None else {}
+    how = _How(size, None if shapes is not None else 2 * (size or 1), max_pixels)
     if not layout.held_out:
-        return DataSet(f"folder:{root}", *_read(root, layout.classes, size, shapes, progress))
+        return DataSet(f"folder:{root}", *_read(root, layout.classes, how, shapes, progress))
     train, (test, *others) = layout.root, layout.held_out
     if alone := [*others, *layout.beside]:
         _note(f"{root} is tested on {test.name}; {some(path.name for path in alone)} left alone.")
-    X, y = _read(train, layout.classes, size, shapes, progress)
-    X_test, y_test = _read(test, layout_of(test).classes, size, shapes, progress, fewest=1)
+    X, y = _read(train, layout.classes, how, shapes, progress)
+    X_test, y_test = _read(test, layout_of(test).classes, how, shapes, progress, fewest=1)
     if unknown := sorted(set(y_test) - set(y)):
         warn(f"{test}: {_are(unknown)} not in {train}, and left out.")
         known = np.flatnonzero(~np.isin(y_test, unknown))
@@ -64,10 +70,18 @@ def load_folder(
     return DataSet(f"folder:{root}", X, y, X_test, y_test)
 
 
+class _How(NamedTuple):
+    """How images are read: cut to what size, reduced to what at the least, and the most pixels one may have."""
+
+    size: int | None
+    least: int | None
+    max_pixels: int
+
+
 def _read(
     root: Path,
     classes: list[Path],
-    size: int | None,
+    how: _How,
     shapes: dict[str, Path] | None,
     progress: bool | None,
     fewest: int = 2,
@@ -83,7 +97,7 @@ def _read(
     every = [path for files in paths.values() for path in files]
     with progress_bar(f"checking {root.name}", len(every), show=progress) as advance, ThreadPoolExecutor() as pool:
         broken = {}
-        for path, seen in zip(every, pool.map(_look, every), strict=True):
+        for path, seen in zip(every, pool.map(partial(_look, how), every), strict=True):
             if isinstance(seen, ImageError):
                 broken[path] = str(seen)
             elif shapes is not None and len(shapes) < 2:
@@ -108,7 +122,7 @@ def _read(
             f"{root / 'cat'} and {root / 'dog'}."
         )
     y = np.array([name for name, files in full.items() for _ in files])
-    return ImageFiles([path for files in full.values() for path in files], size), y
+    return ImageFiles([path for files in full.values() for path in files], how.size, how.max_pixels), y
 
 
 def _is_image(path: Path) -> bool:
@@ -125,10 +139,10 @@ def _note(text: str) -> None:
     warnings.warn(text, stacklevel=4)
 
 
-def _look(path: Path) -> str | ImageError:
+def _look(how: _How, path: Path) -> str | ImageError:
     """The size of an image that can be read, or what is wrong with it."""
     try:
-        return shape(load_image(path))
+        return shape(load_image(path, max_pixels=how.max_pixels, least=how.least))
     except ImageError as error:
         return error
 

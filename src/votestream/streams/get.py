@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tarfile
-import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +15,7 @@ from votestream.backbones.progress import note
 from votestream.streams.catalogue import Archive, data_folder, find_source, missing
 from votestream.streams.data_set import DataError
 from votestream.streams.fetch import fetch, md5_of
+from votestream.streams.unpack import unpack
 
 
 def get_data(name: str, data_dir: str | os.PathLike[str] | None = None, *, progress: bool | None = None) -> list[Path]:
@@ -67,43 +64,11 @@ def _get(archive: Archive, root: Path, progress: bool | None) -> Path:
             )
     else:
         with _bar(archive, progress) as told:
-            fetch(archive.url, file, archive.md5, told=told)
+            fetch(archive.url, file, archive.md5, archive.bytes, told=told)
     note(f"Unpacking {file}.", progress)
     unpack(file, root / archive.folder)
     file.unlink()
     return root / archive.folder
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack the one folder of that name out of a tar or zip file; it appears complete or not at all."""
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        try:
-            if tarfile.is_tarfile(archive):
-                with tarfile.open(archive) as tar:
-                    _extract(tar, work)
-            else:
-                with zipfile.ZipFile(archive) as bundle:
-                    bundle.extractall(work)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-            raise DataError(f"{archive} cannot be unpacked ({error}): delete it and fetch it again.") from error
-        if not (work / folder.name).is_dir():
-            raise DataError(f"{archive} holds no folder {folder.name}: it is another archive than expected.")
-        os.replace(work / folder.name, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _extract(tar: tarfile.TarFile, work: Path) -> None:
-    """All of it, if it is files and folders below this one."""
-    if hasattr(tarfile, "data_filter"):
-        tar.extractall(work, filter="data")
-        return
-    for member in tar:  # Python before 3.10.12 and 3.11.4 does not look
-        inside = (work / member.name).resolve().is_relative_to(work.resolve())
-        if not (inside and (member.isfile() or member.isdir())):
-            raise tarfile.TarError(f"{member.name!r} is no file or folder inside the archive's own")
-    tar.extractall(work)
 
 
 @contextmanager

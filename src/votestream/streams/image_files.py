@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from votestream.backbones.images import ImageError, load_image
+from votestream.backbones.images import load_image
+from votestream.backbones.picture_file import MAX_PIXELS, ImageError
 
 
 class ImageFiles:
@@ -21,6 +22,7 @@ class ImageFiles:
         paths: The files.
         size: Resize and cut every image to a square of so many pixels; by default they come as they are, and
             images of different sizes cannot be stacked.
+        max_pixels: See `load_image`.
 
     Example:
         >>> for name, shade in (("a.png", 0), ("b.png", 255)):
@@ -32,11 +34,12 @@ class ImageFiles:
         ImageFiles(2 files, size=2)
     """
 
-    def __init__(self, paths: Sequence[str | Path], size: int | None = None) -> None:
+    def __init__(self, paths: Sequence[str | Path], size: int | None = None, max_pixels: int = MAX_PIXELS) -> None:
         if size is not None and size < 1:
             raise ValueError(f"size must be a number of pixels, at least 1, not {size}.")
         self.paths = [Path(path) for path in paths]
         self.size = size
+        self.max_pixels = max_pixels
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -60,7 +63,7 @@ class ImageFiles:
     def select(self, rows: Any) -> ImageFiles:
         """Some of the files, in the order of `rows`; nothing is read."""
         chosen = np.arange(len(self))[rows]
-        return ImageFiles([self.paths[row] for row in chosen], self.size)
+        return ImageFiles([self.paths[row] for row in chosen], self.size, self.max_pixels)
 
     def load(self) -> np.ndarray:
         """All of them, stacked (n, height, width, 3)."""
@@ -76,7 +79,7 @@ class ImageFiles:
         return np.stack(images)
 
     def _read(self, path: Path) -> np.ndarray:
-        pixels = load_image(path)
+        pixels = load_image(path, max_pixels=self.max_pixels, least=self.size and 2 * self.size)
         if self.size is None or pixels.shape[:2] == (self.size, self.size):
             return pixels
         return np.asarray(ImageOps.fit(Image.fromarray(pixels), (self.size, self.size), Image.Resampling.BILINEAR))

@@ -29,7 +29,7 @@ def class_shares(stream: Stream, bins: int = 200) -> tuple[np.ndarray, np.ndarra
 def plot_stream(stream: Stream, path: str | os.PathLike[str], bins: int = 200) -> None:
     """Draw it to a file: class shares over time, and beside them how many samples each class has in all.
 
-    Needs matplotlib: `pip install 'votestream[plots]'`.
+    Needs matplotlib: the extra `plots`.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

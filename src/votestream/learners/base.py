@@ -129,7 +129,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             self._broken = True
             raise
         finally:
-            self._guard.now = None
+            self._guard.learned({index[label] for label in set(labels) if label in index})
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Learner:
         """Forget everything, then learn the rows; a call that is refused leaves the model as it was."""
@@ -141,7 +141,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             self.__dict__.update(found)
             for name in {"_broken", "feature_names_in_"} - set(found):  # not every model has these
                 self.__dict__.pop(name, None)
-            self._guard.now = self._guard.naming = None
+            self._guard.forget()
         return self
 
     def _afresh(self) -> Learner:
@@ -183,7 +183,13 @@ class Learner(ClassifierMixin, BaseEstimator):
             with guard.lock:
                 self._check_fitted()
                 self._check_settings()
-                now = guard.now = Prepared(self._naming(), self._predictor(), settings)
+                before, changed = guard.before, guard.changed
+                if before is not None and before.settings == settings and before.predictor is not None:
+                    predictor = self._updated(before.predictor, changed)
+                else:
+                    predictor = self._predictor()
+                now = guard.now = Prepared(self._naming(), predictor, settings)
+                guard.before, guard.changed = None, set()
         return now
 
     def _naming(self) -> Naming:
@@ -324,6 +330,10 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _predictor(self) -> Predictor | None:
         """Made from what was learned, waiting rows too, under the lock. None: `_decide` and `_probabilities` answer."""
         return None
+
+    def _updated(self, predictor: Any, changed: set[int]) -> Predictor | None:
+        """The same as `_predictor`, from one that was right before these classes were learned."""
+        return self._predictor()
 
     def _decide(self, X: NDArray[Any]) -> NDArray[np.int64]:
         raise NotImplementedError

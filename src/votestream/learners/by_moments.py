@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from votestream.array_checks import take
 from votestream.learners.base import Learner
 from votestream.learners.guard import Predictor, learned
+from votestream.learners.linear import LinearRule
+from votestream.learners.refresh import last_refresh
 from votestream.memory import ClassMoments, Pending
 from votestream.persistence import joined, part_of
 from votestream.place import Place, one_thread
@@ -50,12 +53,13 @@ class MomentLearner(Learner):
         """The rows as the moments take them."""
         return X
 
-    def _moments(self) -> ClassMoments:
-        """Of everything learned, waiting rows too."""
-        if not len(self._pending):
+    def _moments(self, waiting: int | None = None) -> ClassMoments:
+        """Of everything learned, waiting rows too, or the first so many of them."""
+        rows, classes = self._pending.rows[:waiting], self._pending.classes[:waiting]
+        if not len(rows):
             return self._merged
         moments = self._merged.copy()
-        moments.add(self._seen(self._pending.rows), self._pending.classes)
+        moments.add(self._seen(rows), classes)
         return moments
 
     def _predictor(self) -> Predictor:
@@ -85,3 +89,49 @@ class MomentLearner(Learner):
         self._allocate(width)
         self._merged.restore(part_of(arrays, "moments"), n_classes, self._largest)
         self._pending.restore(part_of(arrays, "pending"), self._merged.n_classes, n_classes)
+
+
+class LinearLearner(MomentLearner):
+    """A linear rule whose rows are each made from one class's count and mean, and from what all classes share.
+
+    A class's own row is always up to date. What is shared, such as a covariance, is as it was at the last refresh, less
+    than 1 % of the samples ago: after a sample, only the row of its class is made anew.
+    """
+
+    def _predictor(self) -> LinearRule:
+        merged = int(self._merged.counts.sum())
+        held = max(merged, last_refresh(merged + len(self._pending)))
+        moments = self._moments(held - merged)
+        shared = self._shared(moments)
+        rows = self._rows(shared, moments.counts, moments.means)
+        rule = LinearRule(*rows, shared[0], self._place, self._link, basis=((merged, held), shared))
+        return self._with(rule, set(self._pending.classes[held - merged :].tolist()))
+
+    def _updated(self, predictor: LinearRule, changed: set[int]) -> LinearRule:
+        merged = int(self._merged.counts.sum())
+        held = max(merged, last_refresh(merged + len(self._pending)))
+        return self._with(predictor, changed) if predictor.basis[0] == (merged, held) else self._predictor()
+
+    def _with(self, rule: LinearRule, classes: set[int]) -> LinearRule:
+        """The rule with the rows of these classes as they are now."""
+        rows = {}
+        for number in sorted(classes):
+            own = self._pending.rows[self._pending.classes == number]
+            before, mean = self._merged.of_class(number)
+            count = before + len(own)
+            mean = (before * mean + own.sum(0, dtype=np.float64)) / count
+            weights, bias = self._rows(rule.basis[1], np.array([count]), mean[None])
+            rows[number] = weights[0], bias[0]
+        return rule.with_classes(rows) if rows else rule
+
+    _link: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None  # of the scores to probabilities
+
+    def _shared(self, moments: ClassMoments) -> tuple[Any, ...]:
+        """What every class's row is made with; the centre of the rule first."""
+        raise NotImplementedError
+
+    def _rows(
+        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights (k, D) and biases (k,) of k classes."""
+        raise NotImplementedError

@@ -190,7 +190,7 @@ class CandidatesVoting(ExemplarLearner):
             self._broken = True
             raise
         finally:
-            self._guard.now = None
+            self._guard.learned(set(classes.tolist()))
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])

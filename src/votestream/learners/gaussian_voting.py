@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,19 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 from votestream import voting
 from votestream.array_checks import demand, take_power
 from votestream.learners.base import Learner
+from votestream.learners.gaussian_predictor import Densities, Entry, Shared, prepare, to_power
 from votestream.learners.guard import learned
-from votestream.learners.linear import slices, softmax, whitening
+from votestream.learners.linear import whitening
+from votestream.learners.refresh import last_refresh
 from votestream.learners.registry import register
 from votestream.learners.vote import Vote
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 from votestream.persistence import joined, part_of
-from votestream.place import Array, Place, library_of, one_thread
+from votestream.place import Place, one_thread
 from votestream.validation import check_positive
 
 RANK = 16  # directions of a class
 BLOCK = 512  # rows folded in at once
 LEAST_VARIANCE = 1e-30  # of a feature
-FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
 
 
 @register("gaussian_voting")
@@ -155,14 +155,15 @@ class GaussianVoting(Learner):
     def _fold(self, gaussians: ClassGaussians, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
         n_classes = max(len(gaussians.counts), int(classes.max()) + 1)
         with one_thread():
-            gaussians.add(_to_power(X, self._power), classes, self._rank_for(n_classes))
+            gaussians.add(to_power(X, self._power), classes, self._rank_for(n_classes))
 
-    def _settled(self) -> ClassGaussians:
-        """Of everything learned, waiting rows too."""
-        if not len(self._pending):
+    def _settled(self, waiting: int | None = None) -> ClassGaussians:
+        """Of everything learned, waiting rows too, or the first so many of them."""
+        rows, classes = self._pending.rows[:waiting], self._pending.classes[:waiting]
+        if not len(rows):
             return self._gaussians
         gaussians = self._gaussians.copy()
-        self._fold(gaussians, self._pending.rows, self._pending.classes)
+        self._fold(gaussians, rows, classes)
         return gaussians
 
     # ---- deciding -------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class GaussianVoting(Learner):
         """
         rows, now = self._query(X), self._now()
         P = now.predictor.probabilities(rows)
-        table = now.predictor.tasks
+        table = voting.task_table(now.predictor.task_of_class)
         score, candidates = voting.candidates(P, table)
         prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
         s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
@@ -183,43 +184,53 @@ class GaussianVoting(Learner):
         chosen = named[np.arange(len(winner)), winner]
         return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
 
-    def _predictor(self) -> _Densities:
-        temperature = self.temperature or self.n_features_in_**0.5 / 4
-        tasks = voting.task_table(self._task_numbers())
-        return _Densities(float(temperature), self._power, tasks, self._place, *self._prepare(self._settled()))
-
-    def _prepare(self, gaussians: ClassGaussians) -> list[Array]:
-        """In coordinates where W is the identity, class c varies by d = 1 + 1/n in every direction, and by
-        d + a(n) (s - 1) in those where its own variance s is more than 1.
-
-        Its Mahalanobis distance is |x - m|² / d - |H (x - m)|², the rows of H being those directions, each
-        times the root of 1/d - 1/(d + a(n) (s - 1)).
-        """
-        counts, width = gaussians.counts.astype(np.float64), gaussians.width
-        n_classes, rank = len(counts), max(len(lengths) for lengths in gaussians.lengths)
+    def _predictor(self) -> Densities:
+        (folded, held), width = self._held(), self.n_features_in_
+        gaussians = self._settled(held - folded)
+        counts, n_classes = gaussians.counts, len(gaussians.counts)
+        rank = max(len(lengths) for lengths in gaussians.lengths)
         F = np.zeros((n_classes, rank, width), np.float32)
         for label, table in enumerate(F):
             factor = gaussians.factor(label)
             table[: len(factor)] = factor
-        F /= np.sqrt(counts)[:, None, None].astype(np.float32)
-        whiten = whitening(self._shared(gaussians)).astype(np.float32)
-        F = (F.reshape(-1, width) @ whiten).reshape(n_classes, rank, width)
-        own, turn = np.linalg.eigh((F @ F.transpose(0, 2, 1)).astype(np.float64))  # s of each direction
-        d = 1 + 1 / counts
-        a = self.strength * counts / (counts + self.few)
-        along = d[:, None] + a[:, None] * np.maximum(own - 1, 0)
-        size = np.sqrt((1 / d[:, None] - 1 / along) / np.maximum(own, 1))  # unit vectors, times what H asks
-        H = (turn * size[:, None]).transpose(0, 2, 1).astype(np.float32) @ F
-        centre = counts @ gaussians.means / counts.sum()  # float32 is exact enough around it, wherever features lie
-        means = (gaussians.means - centre).astype(np.float32) @ whiten
-        log_det = (width - rank) * np.log(d) + np.log(along).sum(1)
-        bias = np.square(means, dtype=np.float64).sum(1) / d + log_det
-        # One product answers: the means first, then the H of every class, direction by direction.
-        table = np.concatenate((means / d[:, None], H.transpose(1, 0, 2).reshape(-1, width)))
-        parts = (centre, whiten, table.T, 1 / d, bias, np.einsum("crd,cd->rc", H, means))
-        return [self._place.put(np.ascontiguousarray(part, np.float32)) for part in parts]
+        centre = counts @ gaussians.means / counts.sum()
+        whiten = whitening(self._covariance(gaussians)).astype(np.float32)
+        settings = self._rank_for(n_classes), float(self.strength), float(self.few)
+        shared = Shared((folded, held), *settings, centre, whiten)
+        predictor = Densities(
+            float(self.temperature or width**0.5 / 4),
+            self._power,
+            self._task_numbers(),
+            self._place,
+            shared,
+            self._place.put(centre.astype(np.float32)),
+            self._place.put(np.ascontiguousarray(whiten)),
+            prepare(shared, counts, gaussians.means, F).tables(self._place),
+            {},
+        )
+        return self._with(predictor, set(self._pending.classes[held - folded :].tolist()))
 
-    def _shared(self, gaussians: ClassGaussians) -> NDArray[np.float64]:
+    def _updated(self, predictor: Densities, changed: set[int]) -> Densities:
+        return self._with(predictor, changed) if predictor.shared.held == self._held() else self._predictor()
+
+    def _held(self) -> tuple[int, int]:
+        """Samples that are folded in, and those that the shared covariance is made of."""
+        folded = int(self._gaussians.counts.sum())
+        return folded, max(folded, last_refresh(folded + len(self._pending)))
+
+    def _with(self, predictor: Densities, classes: set[int]) -> Densities:
+        """The predictor with these classes as they are now: their waiting rows folded into their directions."""
+        entries = {number: self._entry(predictor.shared, number) for number in classes}
+        return predictor.with_classes(entries, self._task_numbers())
+
+    def _entry(self, shared: Shared, number: int) -> Entry:
+        own = to_power(self._pending.rows[self._pending.classes == number], self._power)
+        count, mean, factor = self._gaussians.class_with(number, own, shared.rank)
+        F = np.zeros((1, shared.rank, self.n_features_in_), np.float32)
+        F[0, : len(factor)] = factor
+        return prepare(shared, np.array([count]), mean[None], F)
+
+    def _covariance(self, gaussians: ClassGaussians) -> NDArray[np.float64]:
         """W, shrunk towards its diagonal by half when there are 4 D samples, and ever less."""
         width = gaussians.width
         freedom = max(1, int(gaussians.counts.sum()) - len(gaussians.counts))
@@ -264,48 +275,3 @@ class GaussianVoting(Learner):
         self._power = np.float32(power)
         self._gaussians.restore(strips, n_classes, largest)
         self._pending.restore(part_of(arrays, "pending"), len(self._gaussians.counts), n_classes)
-
-
-def _to_power(X: NDArray[np.float32], power: np.float32) -> NDArray[np.float32]:
-    """With its sign."""
-    if power == 1:
-        return X
-    size = np.abs(X)
-    return np.copysign(np.sqrt(size) if power == 0.5 else size**power, X)
-
-
-class _Densities(NamedTuple):
-    """What answering computes once from what was learned. C classes, r directions."""
-
-    temperature: float
-    power: np.float32
-    tasks: NDArray[np.int64]  # each task's classes
-    place: Place
-    centre: Array  # (D,)
-    whiten: Array  # (D, D)
-    table: Array  # (D, C + r C)
-    narrow: Array  # (C,) 1 / d
-    bias: Array  # (C,)
-    across: Array  # (r, C) H m
-
-    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
-
-    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        log = np.concatenate([self.place.get(part) for part in self._slices(X)]).astype(np.float64)
-        return softmax(log / self.temperature)
-
-    def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
-        for rows in slices(X, 8 * self.table.shape[1]):
-            yield self.log_densities(self.place.put(_to_power(rows, self.power)))
-
-    def log_densities(self, X: Array) -> Array:
-        """(n, C), up to a constant."""
-        n, n_classes = len(X), len(self.bias)
-        Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
-        product = Z @ self.table
-        along = product[:, n_classes:].reshape(n, len(self.across), n_classes) - self.across
-        along *= along
-        xp = library_of(X)
-        distance = xp.sum(Z * Z, axis=1, keepdims=True) * self.narrow - 2 * product[:, :n_classes]
-        return (xp.sum(along, axis=1) - distance - self.bias) * 0.5

@@ -72,8 +72,20 @@ class Guard:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.now: Prepared | None = None  # None: learning has gone on since
+        self.before: Prepared | None = None  # what answered before it went on
+        self.changed: set[int] = set()  # classes learned since then
         self.naming: Naming | None = None
         self.checked: tuple[Any, ...] = ()  # constructor arguments last found right
+
+    def learned(self, classes: set[int]) -> None:
+        """What answers is out of date, by these classes."""
+        self.before, self.now = self.now or self.before, None
+        if self.before is not None:
+            self.changed |= classes
+
+    def forget(self) -> None:
+        self.now = self.before = self.naming = None
+        self.changed = set()
 
     def __reduce__(self) -> tuple[type[Guard], tuple[()]]:
         return Guard, ()

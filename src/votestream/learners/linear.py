@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,14 +36,31 @@ class LinearRule:
         centre: NDArray[Any],
         place: Place,
         link: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+        basis: Any = None,
     ) -> None:
         self._place = place
         self._link = link or softmax
+        self.basis = basis  # what it was made from, for who brings it up to date
         self.n_iter = 1  # steps it took to find, where it was found in steps
-        self.weights = weights.clip(-STEEPEST, STEEPEST).astype(np.float32)
-        self._table = place.put(np.ascontiguousarray(self.weights.T))
-        self._bias = place.put(bias.clip(-LARGEST * STEEPEST, LARGEST * STEEPEST).astype(np.float32))
+        self._table = place.put(np.ascontiguousarray(_weights(weights).T))
+        self._bias = place.put(_bias(bias))
         self._centre = place.put(centre.astype(np.float32))
+
+    def with_classes(self, rows: dict[int, tuple[NDArray[Any], float]]) -> LinearRule:
+        """The rule with other weights and biases for these classes, new ones among them."""
+        (width, before), after = self._table.shape, max(self._table.shape[1], max(rows) + 1)
+        weights, bias = np.empty((width, after), np.float32), np.empty(after, np.float32)
+        weights[:, :before], bias[:before] = self._place.get(self._table), self._place.get(self._bias)
+        for number, (row, offset) in rows.items():
+            weights[:, number], bias[number] = _weights(row), _bias(np.array(offset))
+        twin = copy.copy(self)
+        twin._table, twin._bias = self._place.put(weights), self._place.put(bias)
+        return twin
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """(C, D), on the host."""
+        return self._place.get(self._table).T
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         return np.concatenate([self._place.get(scores.argmax(1)) for scores in self._slices(X)])
@@ -55,8 +73,16 @@ class LinearRule:
         return np.concatenate([self._place.get(scores) for scores in self._slices(X)]).astype(np.float64)
 
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
-        for rows in slices(X, max(self.weights.shape)):
+        for rows in slices(X, max(self._table.shape)):
             yield (self._place.put(rows) - self._centre) @ self._table + self._bias
+
+
+def _weights(weights: NDArray[Any]) -> NDArray[np.float32]:
+    return np.clip(weights, -STEEPEST, STEEPEST).astype(np.float32)
+
+
+def _bias(bias: NDArray[Any]) -> NDArray[np.float32]:
+    return np.clip(bias, -LARGEST * STEEPEST, LARGEST * STEEPEST).astype(np.float32)
 
 
 def slices(X: NDArray[Any], width: int) -> Iterator[NDArray[Any]]:
@@ -98,13 +124,13 @@ def _behind(shares: NDArray[np.float64], lower: NDArray[np.bool_]) -> NDArray[np
     return shares
 
 
-def solve(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A^-1 B for a symmetric positive definite A, by Cholesky.
+def inverse(A: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A^-1 for a symmetric positive definite A.
 
-    >>> solve(np.array([[4.0]]), np.array([[6.0]])).tolist()
-    [[1.5]]
+    >>> inverse(np.array([[4.0]])).tolist()
+    [[0.25]]
     """
-    return torch.cholesky_solve(torch.from_numpy(B), _factor(A)).numpy()
+    return torch.cholesky_inverse(_factor(A)).numpy()
 
 
 def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:

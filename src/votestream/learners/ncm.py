@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from votestream.learners.by_moments import MomentLearner
-from votestream.learners.linear import LinearRule
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.learners.by_moments import LinearLearner
 from votestream.learners.registry import register
 from votestream.memory import ClassMoments
 
 
 @register("ncm")
-class NearestClassMean(MomentLearner):
+class NearestClassMean(LinearLearner):
     """Keeps the mean of each class; the nearest mean, by Euclidean distance, decides.
 
     As in "Distance-Based Image Classification: Generalizing to New Classes at Near-Zero Cost" (Mensink et
@@ -38,8 +40,12 @@ class NearestClassMean(MomentLearner):
         self.seed = seed
         self.device = device
 
-    def _rule(self, moments: ClassMoments) -> LinearRule:
+    def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32]]:
+        return (moments.overall_mean().astype(np.float32),)
+
+    def _rows(
+        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """|x - mean|² is smallest where mean.x - |mean|²/2 is largest, from any origin; here the overall mean."""
-        centre = moments.overall_mean().astype(np.float32)
-        means = moments.means - centre
-        return LinearRule(means, -0.5 * (means**2).sum(1), centre, self._place)
+        means = means - shared[0]
+        return means, -0.5 * (means**2).sum(1)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.learners.by_moments import MomentLearner
+from votestream.learners.by_moments import LinearLearner
 from votestream.learners.guard import learned
-from votestream.learners.linear import LinearRule, onto_simplex, solve
+from votestream.learners.linear import inverse, onto_simplex
 from votestream.learners.registry import register
 from votestream.memory import ClassMoments
 from votestream.validation import check_positive
 
 
 @register("rls")
-class StreamingRidge(MomentLearner):
+class StreamingRidge(LinearLearner):
     """Ridge regression of the one-hot labels on the features, over the whole stream, with an intercept.
 
     What it minimises: sum |y - W x - b|² + lambda |W|², lambda = ridge tr(S) / D with S the scatter of the
@@ -57,17 +59,26 @@ class StreamingRidge(MomentLearner):
         super()._check_params()
         check_positive("ridge", self.ridge)
 
-    def _rule(self, moments: ClassMoments) -> LinearRule:
-        shares = moments.counts / moments.counts.sum()
+    _link = staticmethod(onto_simplex)
+
+    def _shared(
+        self, moments: ClassMoments
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64], int]:
+        """The overall mean in float32, and as it is; (G + lambda I)^-1; the number of samples."""
         mean = moments.overall_mean()
         between = moments.means - mean
-        Q = between * moments.counts[:, None]
-        G = moments.scatter + between.T @ Q
+        G = moments.scatter + between.T @ (between * moments.counts[:, None])
         size = float(np.trace(G)) / len(G) or 1.0  # constant features have none
         G += self.ridge * size * np.eye(len(G))
-        weights = solve(G, Q.T).T
-        centre = mean.astype(np.float32)
-        return LinearRule(weights, shares + weights @ (centre - mean), centre, self._place, link=onto_simplex)
+        return mean.astype(np.float32), mean, inverse(G), int(moments.counts.sum())
+
+    def _rows(
+        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """G^-1 times the column of Q, and the class's share of the samples."""
+        centre, mean, inverted, total = shared
+        weights = ((means - mean) * counts[:, None]) @ inverted
+        return weights, counts / total + weights @ (centre - mean)
 
     @learned
     def weights_(self) -> NDArray[np.float32]:

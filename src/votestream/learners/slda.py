@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.learners.by_moments import MomentLearner
+from votestream.learners.by_moments import LinearLearner
 from votestream.learners.guard import learned
-from votestream.learners.linear import LinearRule, solve
+from votestream.learners.linear import inverse
 from votestream.learners.registry import register
 from votestream.memory import ClassMoments
 from votestream.validation import check_choice, check_positive
 
 
 @register("slda")
-class StreamingLDA(MomentLearner):
+class StreamingLDA(LinearLearner):
     """Class means and one covariance that all classes share; the linear discriminant decides.
 
     Sigma is the within-class covariance of every sample seen, exact whatever the batch size, and
@@ -66,19 +68,23 @@ class StreamingLDA(MomentLearner):
             raise ValueError(f"shrinkage must be at most 1, got {self.shrinkage!r}")
         check_choice("prior", self.prior, (False, True))
 
-    def _rule(self, moments: ClassMoments) -> LinearRule:
-        """w = Lambda mean, b = -mean.Lambda mean / 2; both from the overall mean, which changes no decision."""
-        counts = moments.counts
-        sigma = moments.scatter / counts.sum()
+    def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32], NDArray[np.float64], int]:
+        """The overall mean, Lambda, and the number of samples."""
+        total = int(moments.counts.sum())
+        sigma = moments.scatter / total
         variance = float(np.trace(sigma)) / len(sigma) or 1.0  # classes of one sample have none: all directions equal
         shrunk = (1 - self.shrinkage) * sigma + self.shrinkage * variance * np.eye(len(sigma))
-        centre = moments.overall_mean().astype(np.float32)
-        means = moments.means - centre
-        weights = solve(shrunk, means.T).T
+        return moments.overall_mean().astype(np.float32), inverse(shrunk), total
+
+    def _rows(
+        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """w = Lambda mean, b = -mean.Lambda mean / 2; both from the overall mean, which changes no decision."""
+        centre, Lambda, total = shared
+        means = means - centre
+        weights = means @ Lambda
         bias = -0.5 * (weights * means).sum(1)
-        if self.prior:
-            bias += np.log(counts / counts.sum())
-        return LinearRule(weights, bias, centre, self._place)
+        return weights, bias + np.log(counts / total) if self.prior else bias
 
     @learned
     def weights_(self) -> NDArray[np.float32]:

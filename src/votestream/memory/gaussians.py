@@ -96,6 +96,23 @@ class ClassGaussians:
         """F (k, D): F^T F is the scatter of the class in its strongest directions."""
         return self.directions[label] * self.lengths[label][:, None]
 
+    def class_with(
+        self, label: int, rows: NDArray[np.float32], rank: int
+    ) -> tuple[int, NDArray[np.float32], NDArray[np.float32]]:
+        """Count, mean and factor of one class as they would be with these rows of it; nothing is changed."""
+        before, mean, factor = 0, np.zeros(self.width, np.float32), np.zeros((0, self.width), np.float32)
+        if label < len(self.counts):
+            before, mean, factor = int(self.counts[label]), self.means[label], self.factor(label)
+        count, n = before + len(rows), len(rows)
+        if not n:
+            return count, mean, factor[:rank]
+        own = rows.mean(0)
+        step = (own - mean)[None]
+        lengths, directions, _ = strongest(
+            np.concatenate((factor, rows - own, np.float32((before * n / count) ** 0.5) * step)), rank
+        )
+        return count, mean + np.float32(n / count) * step[0], directions * lengths[:, None]
+
     def copy(self) -> ClassGaussians:
         twin = ClassGaussians(self.width)
         twin.counts, twin.dropped, twin.means = self.counts.copy(), self.dropped.copy(), self.means.copy()

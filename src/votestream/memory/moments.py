@@ -104,6 +104,12 @@ class ClassMoments:
         """(D, D), or (C, D, D) class by class."""
         return self._scatter[: self.n_classes] if self._kind == "class" else self._scatter
 
+    def of_class(self, number: int) -> tuple[int, NDArray[np.float64]]:
+        """Count and mean of one class; of one not met yet, 0 and zeros."""
+        if number >= self.n_classes:
+            return 0, np.zeros(self.width)
+        return int(self._counts[number]), self._means[number]
+
     def overall_mean(self) -> NDArray[np.float64]:
         """The mean of every row, (D,)."""
         return self.counts @ self.means / self.counts.sum()

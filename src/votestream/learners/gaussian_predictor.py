@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -57,7 +57,7 @@ class Classes(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The same of classes one by one, on the host."""
+    """k classes, on the host."""
 
     means: NDArray[np.float32]  # (k, D) over d
     H: NDArray[np.float32]  # (k, r, D)
@@ -70,6 +70,30 @@ class Entry(NamedTuple):
         table = np.concatenate((self.means, self.H.transpose(1, 0, 2).reshape(-1, width))).T
         parts = table, self.narrow, self.bias, self.across.T
         return Classes(*(place.put(np.ascontiguousarray(part)) for part in parts))
+
+
+class Since(NamedTuple):
+    """The same as `Classes`, laid out class by class: quick to make from single entries."""
+
+    table: Array  # (k (1 + r), D) mean over d and H of every class
+    narrow: Array
+    bias: Array
+    across: Array  # (k, r)
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry], place: Place) -> Since:
+        entries = list(entries)
+        table = np.concatenate([part for each in entries for part in (each.means, each.H[0])])
+        rest = (np.concatenate(parts) for parts in zip(*(each[2:] for each in entries), strict=True))
+        return cls(place.put(table), *(place.put(part) for part in rest))
+
+    def log_densities(self, Z: Array, size: Array) -> Array:
+        k, r = self.across.shape
+        product = (Z @ self.table.T).reshape(len(Z), k, 1 + r)
+        along = product[:, :, 1:] - self.across
+        along *= along
+        distance = size * self.narrow - 2 * product[:, :, 0]
+        return (library_of(Z).sum(along, axis=2) - distance - self.bias) * 0.5
 
 
 def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32]) -> Entry:
@@ -109,15 +133,15 @@ class Densities:
     whiten: Array
     base: Classes
     entries: dict[int, Entry]  # of the classes learned since
-    since: Classes | None = None  # these, in one table
+    since: Since | None = None  # these, in one table
 
     def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> Densities:
         """With these classes as they are now."""
         entries = dict(sorted({**self.entries, **entries}.items()))
         if not entries:
             return replace(self, task_of_class=task_of_class)
-        whole = Entry(*(np.concatenate(parts) for parts in zip(*entries.values(), strict=True)))
-        return replace(self, task_of_class=task_of_class, entries=entries, since=whole.tables(self.place))
+        since = Since.of(entries.values(), self.place)
+        return replace(self, task_of_class=task_of_class, entries=entries, since=since)
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])

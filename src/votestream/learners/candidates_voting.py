@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
-from votestream.array_checks import take_scale
+from votestream.array_checks import take, take_scale
 from votestream.learners.by_exemplars import ExemplarLearner
 from votestream.learners.guard import learned
 from votestream.learners.head import GrowingHead, unit_scale
+from votestream.learners.pilot import Pilot, neighbours
+from votestream.learners.refresh import last_refresh
 from votestream.learners.registry import register
 from votestream.learners.revisited import Revisited
 from votestream.learners.vote import Vote
 from votestream.learners.vote_predictor import DECISIONS, VotePredictor
-from votestream.memory import KEEP_RULES, ExemplarStore, FeatureMemory, uniform
+from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 from votestream.persistence import joined, part_of
 from votestream.place import Place
 from votestream.random_pool import RandomPool
@@ -79,9 +82,9 @@ class CandidatesVoting(ExemplarLearner):
     (['cat', 'dog', 'elm', 'oak'], [0, 0, 1, 1])
     """
 
-    _working = ("_earlier",)
+    _working = ("_earlier", "_pilot")
     _fixed = ("budget", "freeze", "keep", "quota", "expected_classes", "bias", "init", "scale", "centre", "seed")
-    _asked_with = ("beta", "decide", "sigma", "alpha_r", "seed", "preset")
+    _asked_with = ("beta", "decide", "preset")
 
     def __init__(
         self,
@@ -131,8 +134,8 @@ class CandidatesVoting(ExemplarLearner):
 
     def _setting(self, name: str) -> Any:
         """An argument, or the preset's value where the argument has its default."""
-        given, default = getattr(self, name), inspect.signature(type(self)).parameters[name].default
-        return PAPER[name] if self.preset == "paper" and given == default else given
+        given = getattr(self, name)
+        return PAPER[name] if self.preset == "paper" and given == _default(type(self), name) else given  # type: ignore[arg-type]
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -203,6 +206,8 @@ class CandidatesVoting(ExemplarLearner):
         self._head = GrowingHead(width, self.bias, self.init, self._setting("centre"), self._place)
         expected = self.expected_classes if self.quota == "fixed" and self.expected_classes else 1
         self._memory = FeatureMemory(width, self.budget, self.keep, self.seed, expected)
+        self._samples = 0
+        self._pilot: Pilot | None = None  # None: to be taken when asked for
         self._earlier: tuple[tuple[int, int], NDArray[np.intp]] = ((-1, -1), np.empty(0, np.intp))
 
     def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
@@ -211,8 +216,19 @@ class CandidatesVoting(ExemplarLearner):
             start, end = max(begin, 0), min(n, begin + self.batch_size)
             self._step(X[start:end], classes[start:end])
             if end == n or end - waiting >= SPAN or not self._can_wait(classes[start:end]):
-                self._memory.observe(X[waiting:end], classes[waiting:end])
+                self._observe(X[waiting:end], classes[waiting:end])
                 waiting = end
+
+    def _observe(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        """Offer samples to the memory; those at a refresh are followed by taking a pilot set."""
+        before, self._samples = self._samples, self._samples + len(X)
+        refresh = last_refresh(self._samples) - before
+        if refresh > 0 and self._setting("beta") == "pilot":
+            self._memory.observe(X[:refresh], classes[:refresh])
+            self._pilot = self._take_pilot()
+            X, classes = X[refresh:], classes[refresh:]
+        if len(X):
+            self._memory.observe(X, classes)
 
     def _can_wait(self, classes: NDArray[np.int64]) -> bool:
         """Whether what replay draws from, the exemplars of earlier tasks, is the same before and after."""
@@ -291,10 +307,25 @@ class CandidatesVoting(ExemplarLearner):
         return answer
 
     def _predictor(self) -> VotePredictor:
+        return self._make(None)
+
+    def _updated(self, predictor: VotePredictor, changed: set[int]) -> VotePredictor:
+        return self._make(predictor)
+
+    def _make(self, before: VotePredictor | None) -> VotePredictor:
+        """What has not changed since the one before is taken from that."""
         store, place, task_of_class = self._memory.store, self._place, self._task_numbers()
-        table = voting.task_table(task_of_class)
-        by_task = _neighbours(store, task_of_class[store.labels], len(table), place)
         beta = self._setting("beta")
+        if before is None or not np.array_equal(before.task_of_class, task_of_class):
+            before, table = None, place.put(voting.task_table(task_of_class))
+        else:
+            table = before.table
+        if before is not None and before.exemplars == store.version:
+            by_task, by_class = before.by_task, before.by_class
+        else:
+            by_task, by_class = neighbours(store.items, task_of_class[store.labels], len(table), place), None
+        if self.decide == "nearest" and by_class is None:
+            by_class = neighbours(store.items, store.labels, self._head.n_classes, place)
         return VotePredictor(
             decide_by=self.decide,
             place=place,
@@ -302,21 +333,23 @@ class CandidatesVoting(ExemplarLearner):
             norms=self._head.norms().clip(voting.EPS_N),
             scale=self._scale,
             task_of_class=task_of_class,
-            table=place.put(table),
+            table=table,
+            exemplars=store.version,
             by_task=by_task,
-            by_class=_neighbours(store, store.labels, self._head.n_classes, place)
-            if self.decide == "nearest"
-            else None,
-            beta=self._pilot_beta(by_task) if beta == "pilot" else float(beta),
+            by_class=by_class,
+            beta=self._pilot_beta() if beta == "pilot" else float(beta),
         )
 
-    def _pilot_beta(self, by_task: voting.Neighbours) -> float:
-        """The mean confidence of the prior over the pilot set: every exemplar, augmented once."""
-        store = self._memory.store
-        spread = self._memory.statistics.spread_of_all() if self.sigma == "class" else None
-        pilot = store.items + self._noise(store.labels, spread, RandomPool(self.seed))
-        w = voting.prior(by_task.distances(self._place.put(pilot)))
-        return float(voting.confidence(w).mean())
+    def _pilot_beta(self) -> float:
+        if self._pilot is None:
+            self._pilot = self._take_pilot()
+        return self._pilot.beta(self.seed, self._place)
+
+    def _take_pilot(self) -> Pilot:
+        """Of the exemplars as they are now, each augmented once as in learning (Eq. 2)."""
+        statistics = self._memory.statistics
+        sigma = statistics.spread_of_all() if self.sigma == "class" else statistics.global_spread()
+        return Pilot.of(self._memory.store, self._task_numbers(), np.float32(self.alpha_r) * sigma)
 
     # ---- what was learned -----------------------------------------------------------------------
 
@@ -332,6 +365,8 @@ class CandidatesVoting(ExemplarLearner):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"head": self._head.rows, "scale": np.array(self._scale)}
+        if self._setting("beta") == "pilot":
+            own["pilot"] = np.array(self._pilot_beta())
         return {**own, **joined({"memory": self._memory.state(), "random": self._random.state()})}
 
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -339,11 +374,13 @@ class CandidatesVoting(ExemplarLearner):
         n_classes = len(self._index)
         self._head.restore(arrays, n_classes)
         self._memory.restore(part_of(arrays, "memory"), n_classes)
+        self._samples = int(self._memory.statistics.counts.sum())
+        if self._setting("beta") == "pilot" and "pilot" in arrays:  # version 0.1.0 took it from what was learned last
+            self._pilot = Pilot(float(take(arrays, "pilot", np.float64, (), 0, 1)))
         self._scale = take_scale(arrays)
         self._random.restore(part_of(arrays, "random"))
 
 
-def _neighbours(store: ExemplarStore, groups: NDArray[np.int64], n_groups: int, place: Place) -> voting.Neighbours:
-    """Distances to copies of the exemplars, group by group."""
-    order = groups.argsort(kind="stable")
-    return voting.Neighbours(place.put(store.items[order]), place.put(groups[order]), n_groups)
+@cache
+def _default(cls: type[CandidatesVoting], name: str) -> Any:
+    return inspect.signature(cls).parameters[name].default

@@ -39,6 +39,7 @@ class VotePredictor:
     scale: np.float32
     task_of_class: NDArray[np.int64]
     table: Array  # each task's classes
+    exemplars: tuple[int, int]  # the version of the store that the neighbours are of
     by_task: voting.Neighbours
     by_class: voting.Neighbours | None  # for "nearest"
     beta: float

@@ -60,6 +60,11 @@ class ExemplarStore:
         return self._score[: self._size]
 
     @property
+    def version(self) -> tuple[int, int]:
+        """Changes whenever anything that is stored does."""
+        return self._clock, self.layout
+
+    @property
     def full(self) -> bool:
         return self._size == self.budget
 

@@ -122,18 +122,18 @@ def warn_of_offsets(X: NDArray[np.float32], common: float, differing: float, sta
         )
 
 
-def check_feature_names(model: Any, X: Any) -> NDArray[Any] | None:
+def check_column_names(
+    known: NDArray[Any] | None, X: Any, model: str, fitted: bool, stacklevel: int = 4
+) -> NDArray[Any] | None:
     """The names of a data frame's columns; complains where they are not those that the model learned with."""
-    known = getattr(model, "feature_names_in_", None)
     names = _column_names(X)
     if names is None and known is None:
         return None
-    fitted = hasattr(model, "n_features_in_")
     if names is None or (known is None and fitted):
         told = "X does not have valid feature names, but {} was fitted with feature names"
         if names is not None:
             told = "X has feature names, but {} was fitted without feature names"
-        warnings.warn(told.format(type(model).__name__), UserWarning, stacklevel=4)
+        warnings.warn(told.format(model), UserWarning, stacklevel=stacklevel)
     elif known is not None and not np.array_equal(known, names):
         raise ValueError(_names_differ(known.tolist(), names.tolist()))
     return names

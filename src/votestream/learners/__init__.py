@@ -27,6 +27,7 @@ from votestream.learners.ranpac import RanPAC
 from votestream.learners.registry import LEARNERS, create, list_learners, load, register
 from votestream.learners.rls import StreamingRidge
 from votestream.learners.slda import StreamingLDA
+from votestream.learners.snapshot import Snapshot
 from votestream.learners.vote import Vote
 from votestream.learners.wa import WeightAligning
 
@@ -56,6 +57,7 @@ __all__ = [
     "NearestClassMean",
     "NearestNeighbours",
     "RanPAC",
+    "Snapshot",
     "StreamingLDA",
     "StreamingRidge",
     "Vote",

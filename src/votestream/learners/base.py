@@ -26,13 +26,14 @@ from votestream.learners.file_header import (
 from votestream.learners.guard import Guard, Naming, Predictor, Prepared, leading, learned
 from votestream.learners.held_bytes import held_bytes
 from votestream.learners.registry import LEARNERS
+from votestream.learners.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.learners.tasks import TaskLedger
 from votestream.validation import (
     as_device,
     as_features,
     as_labels,
     as_task,
-    check_feature_names,
+    check_column_names,
     check_known_labels,
     check_reach,
     check_seed,
@@ -103,7 +104,8 @@ class Learner(ClassifierMixin, BaseEstimator):
                 unit = scale_unit(rows[: self.batch_size])
                 rows = in_units(rows, unit)
             check_reach(rows, unit)
-        names = check_feature_names(self, X)
+        known = getattr(self, "feature_names_in_", None)
+        names = check_column_names(known, X, type(self).__name__, fitted)
         labels = as_labels(y, len(rows))
         told = None if task is None else as_task(task)
         index: dict[str | int, int] = self._index if fitted else {}
@@ -201,8 +203,20 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _query(self, X: ArrayLike) -> NDArray[Any]:
         self._check_fitted()
-        check_feature_names(self, X)
+        check_column_names(getattr(self, "feature_names_in_", None), X, type(self).__name__, fitted=True)
         return self._check_X(X, self.n_features_in_)
+
+    def snapshot(self) -> Snapshot:
+        """A model that answers as this one does now, whatever is learned later; it never changes.
+
+        It holds what answering prepared, and no copy of it. A learner that trains a network is copied for it.
+        """
+        with self._guard.lock:
+            names = getattr(self, "feature_names_in_", None)
+            rows: Any = RowCheck(type(self).__name__, self.n_features_in_, self._unit, names)
+            if type(self)._check_X is not Learner._check_X:  # images, or a subclass with checks of its own
+                rows = None
+            return snapshot_of(self, self._now(), rows)
 
     # ---- what was learned -----------------------------------------------------------------------
 

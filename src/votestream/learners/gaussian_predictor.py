@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream import voting
 from votestream.learners.linear import slices, softmax
+from votestream.learners.vote import Vote
 from votestream.place import Array, Place, library_of, small_product
 
 FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
@@ -149,6 +151,16 @@ class Densities:
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         log = np.concatenate([self.place.get(part) for part in self._slices(X)]).astype(np.float64)
         return softmax(log / self.temperature)
+
+    def vote(self, X: NDArray[np.float32], labels: NDArray[Any]) -> Vote:
+        P, table = self.probabilities(X), voting.task_table(self.task_of_class)
+        score, candidates = voting.candidates(P, table)
+        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
+        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
+        winner, named = score.argmax(1), labels[candidates]
+        gamma = voting.confidence(prior)[:, 0]
+        chosen = named[np.arange(len(winner)), winner]
+        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
 
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
         for rows in slices(X, 8 * self.base.table.shape[1]):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from votestream import voting
 from votestream.array_checks import demand, take_power
 from votestream.learners.base import Learner
 from votestream.learners.gaussian_predictor import Densities, Entry, Shared, prepare, to_power
@@ -174,15 +173,7 @@ class GaussianVoting(Learner):
         `s_hat` is the candidate's probability within its task, `prior` the task's, `score` their product.
         """
         rows, now = self._query(X), self._now()
-        P = now.predictor.probabilities(rows)
-        table = voting.task_table(now.predictor.task_of_class)
-        score, candidates = voting.candidates(P, table)
-        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
-        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
-        winner, named = score.argmax(1), now.naming.seen[candidates]
-        gamma = voting.confidence(prior)[:, 0]
-        chosen = named[np.arange(len(winner)), winner]
-        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
+        return now.predictor.vote(rows, now.naming.seen)
 
     def _predictor(self) -> Densities:
         (folded, held), width = self._held(), self.n_features_in_

@@ -17,6 +17,7 @@ from votestream.learners.file_header import learner_in
 from votestream.learners.gaussian_voting import GaussianVoting
 from votestream.learners.recall import describe, recall
 from votestream.learners.registry import LEARNERS, register
+from votestream.learners.snapshot import Snapshot
 from votestream.learners.vote import Vote
 from votestream.validation import as_labels, as_task
 
@@ -117,6 +118,11 @@ class ImageClassifier(Learner):
     def vote(self, X: Pictures) -> Vote:
         """How each decision fell, for learners that vote."""
         return self.learner_.vote(self.backbone_(X))
+
+    def snapshot(self) -> Snapshot:
+        """A model that answers as this one does now, whatever is learned later; it shares the backbone."""
+        backbone, inner = self.backbone_, self.learner_.snapshot()
+        return Snapshot(inner._prepared, lambda X: inner._rows(backbone(X)), inner.task_of_class_)
 
     # ---- what was learned: the learner's own ----------------------------------------------------
 

@@ -83,7 +83,8 @@ def snapshot_of(learner: Any, now: Prepared, rows: RowCheck | None) -> Snapshot:
     if now.predictor is None:
         twin = copy.deepcopy(learner)
         return Snapshot(now._replace(predictor=_Twin(twin)), twin._query, learner.task_of_class_)
-    return Snapshot(now, rows or copy.deepcopy(learner)._query, learner.task_of_class_)
+    check: Any = rows or copy.deepcopy(learner)._query
+    return Snapshot(now, check, learner.task_of_class_)
 
 
 class _Twin(NamedTuple):

@@ -59,7 +59,8 @@ class MomentLearner(Learner):
         if not len(rows):
             return self._merged
         moments = self._merged.copy()
-        moments.add(self._seen(rows), classes)
+        with one_thread():
+            moments.add(self._seen(rows), classes)
         return moments
 
     def _predictor(self) -> Predictor:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
-from votestream.place import Array, Place
+from votestream.place import Array, Place, one_thread
 from votestream.validation import LARGEST
 
 STEEPEST = 1e20  # the largest weight: times a feature of LARGEST it stays well inside float32
@@ -130,7 +130,9 @@ def inverse(A: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> inverse(np.array([[4.0]])).tolist()
     [[0.25]]
     """
-    return torch.cholesky_inverse(_factor(A)).numpy()
+    with one_thread():
+        half = lapack.dpotri(_factor(A), lower=1)[0]
+    return half + np.tril(half, -1).T
 
 
 def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,20 +141,21 @@ def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> whitening(np.array([[4.0]])).tolist()
     [[0.5]]
     """
-    factor = _factor(A)
-    return torch.linalg.solve_triangular(factor, torch.eye(len(A), dtype=factor.dtype), upper=False).numpy().T
+    with one_thread():
+        return np.ascontiguousarray(lapack.dtrtri(_factor(A), lower=1)[0].T)
 
 
-def _factor(A: NDArray[np.float64]) -> torch.Tensor:
-    """The Cholesky factor of A; of A with a larger diagonal where rounding has left it short of positive definite.
+def _factor(A: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Cholesky factor L of A = L L^T, lower; of A with a larger diagonal where rounding has left it short of
+    positive definite.
 
-    torch's, since NumPy's wakes threads even for small matrices, and waits for them while others keep the cores busy.
+    LAPACK's own routine on one thread: where other programs keep the cores busy, a second one is waited for many times
+    as long as it helps.
     """
-    matrix = torch.from_numpy(A)
-    factor, problem = torch.linalg.cholesky_ex(matrix)
+    factor, problem = lapack.dpotrf(A, lower=1, clean=1)
     for power in range(-10, 3):
         if not problem:
             break
-        more = 10.0**power * matrix.diagonal().clamp(min=1e-30)
-        factor, problem = torch.linalg.cholesky_ex(matrix + torch.diag(more))
+        more = 10.0**power * A.diagonal().clip(1e-30)
+        factor, problem = lapack.dpotrf(A + np.diag(more), lower=1, clean=1)
     return factor

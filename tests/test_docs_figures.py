@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import statistics
 from pathlib import Path
 
@@ -140,6 +141,52 @@ def test_last_by_budget_is_what_the_bench_measured(values):
             printed = figure("online", stream, row, Q, "Last")
             papers = "" if printed is None else f" ({printed:.1f})"
             assert text == mean(values("Last", "online", stream, method, Q)) + papers, (name, Q)
+
+
+def rows_of(name):
+    with (ROOT / "results" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_what_gss_keeps_is_what_was_measured():
+    (table,) = table_rows("docs/reproduction.md", "  | kept in the end")
+    shares = {
+        f"{row['rule']}, {row['budget']} images": [f"{100 * float(row[f'task {n}']):.1f}" for n in range(1, 6)]
+        for row in rows_of("gss_memory")
+        if row["after task"] == "5"
+    }
+    assert {name: shown for name, *shown in table} == shares
+
+
+def test_the_tasks_that_filled_gss_memory_end_as_the_bench_measured():
+    (table,) = table_rows("docs/reproduction.md", "  | Last, by task")
+    images = {"split-cifar100": 2500, "split-cifar10": 10_000}  # of a task, in the training part
+    assert [name for name, *_ in table] == ["GSS", "GSS, to the letter", "ER"]
+    rows = rows_of("online")
+    for name, *shown in table:
+        cells = [(stream, Q) for stream in STREAMS for Q in (1000, 2000, 5000, 10_000)]
+        for (stream, Q), text in zip(cells, shown, strict=True):
+            filling = max(1, Q // images[stream])
+            own = [row for row in rows if (row["method"], row["stream"], row["Q"]) == (name, stream, str(Q))]
+            ends = [[float(value) for value in row["by task"].split(";")[-1].split()] for row in own]
+            assert len(ends) == 3
+            parts = slice(filling), slice(filling, -1)
+            averages = [mean([value for end in ends for value in end[part]]) for part in parts]
+            assert text == " / ".join(averages), (name, stream, Q)
+
+
+def test_the_speed_of_online_rivals_is_what_was_measured():
+    lines = (ROOT / "docs" / "bench.md").read_text().splitlines()
+    head = lines.index("| | ER | A-GEM | MIR | GSS | GSS, to the letter | ASER |")
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[head : head + 6]]
+    learners = [name.replace("-", "").lower() for name in table[0][1:]]
+    shown = {row[0]: dict(zip(learners, row[1:], strict=True)) for row in table[2:]}
+    rows = rows_of("rivals_speed")
+    for device, line in (("cuda", "time on the H200"), ("cpu", "time on the CPU")):
+        times = {row["method"]: float(row["times er's"]) for row in rows if row["device"] == device}
+        assert {name: text.split()[0] for name, text in shown[line].items() if text and name != "er"} == {
+            name: f"{time:.1f}" for name, time in times.items() if name != "er"
+        }
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +256,31 @@ def test_a_plug_in_cannot_take_a_name_that_comes_with_the_package(tmp_path, monk
             names()
     assert type(vs.create("slda")) is vs.StreamingLDA
     assert vs.StreamingLDA.name == "slda"
+
+
+def test_a_learner_has_one_name():
+    with pytest.raises(ValueError, match="StreamingLDA is registered already, as 'slda'"):
+        vs.register("slda_again")(vs.StreamingLDA)
+    assert vs.StreamingLDA.name == "slda"
+    assert "slda_again" not in vs.list_learners()
+
+
+def test_threads_that_look_a_plug_in_up_at_once_all_get_it(tmp_path, monkeypatch):
+    module = "import time, votestream as vs\ntime.sleep(0.2)\nclass Slow(vs.StreamingLDA): pass\n"
+    install(tmp_path, module, {"votestream.learners": {"slow": "slow_plugin:Slow"}}, name="slow_plugin")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with ThreadPoolExecutor(4) as threads:
+        made = [threads.submit(vs.create, "slow") for _ in range(4)]
+    assert [type(each.result()).__name__ for each in made] == ["Slow"] * 4
+    sys.modules.pop("slow_plugin", None)
+
+
+def test_a_plug_in_may_look_names_up_while_it_is_imported(tmp_path, monkeypatch):
+    module = "import votestream as vs\nvs.list_learners()\nclass Mine(type(vs.create('slda'))): pass\n"
+    install(tmp_path, module, {"votestream.learners": {"curious": "curious_plugin:Mine"}}, name="curious_plugin")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert type(vs.create("curious")).__name__ == "Mine"
+    sys.modules.pop("curious_plugin", None)
 
 
 def test_a_suite_that_cannot_be_made_is_told_and_the_others_are_listed():

@@ -25,6 +25,8 @@ def _name(name: str, cls: Any) -> None:
 
     if not (isinstance(cls, type) and issubclass(cls, Learner)):
         raise TypeError(f"a learner must be a subclass of votestream.Learner, got {cls!r}")
+    if cls.name != name and cls.name in LEARNERS.here() and LEARNERS[cls.name] is cls:
+        raise ValueError(f"{cls.__name__} is registered already, as {cls.name!r}: its files say one name")
     cls.name = name
 
 

@@ -1,10 +1,17 @@
-"""Every test and every example in the docs runs in an empty folder of its own."""
+"""Every test and every example in the docs runs in an empty folder of its own, and leaves no name registered."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from votestream.backbones.registry import BACKBONES
+from votestream.bench.suites import MAKERS
+from votestream.learners.registry import LEARNERS
+from votestream.memory.keep import KEEP_RULES
+from votestream.streams.make import STREAMS
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +19,12 @@ def empty_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder = tmp_path_factory.mktemp("empty")
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def names_as_before() -> Iterator[None]:
+    registries = (BACKBONES, KEEP_RULES, LEARNERS, MAKERS, STREAMS)
+    before = [(dict(registry._known), set(registry._tried)) for registry in registries]
+    yield
+    for registry, (known, tried) in zip(registries, before, strict=True):
+        registry._known, registry._tried = known, tried

@@ -10,40 +10,8 @@ import torch
 
 import votestream as vs
 from votestream.learners.network import NetworkLearner
-
-
-class Stream:
-    """Gaussian classes in tasks, in mini-batches, the same for the same seed."""
-
-    def __init__(self, n_tasks=3, per_task=2, n=60, width=12, seed=0, spread=0.6):
-        rng = np.random.default_rng(seed)
-        self.centres = rng.normal(size=(n_tasks * per_task, width)).astype(np.float32)
-        self.tasks = []
-        for task in range(n_tasks):
-            y = np.repeat(np.arange(task * per_task, (task + 1) * per_task), n // per_task)
-            y = rng.permutation(y)
-            noise = rng.normal(size=(len(y), width)).astype(np.float32)
-            self.tasks.append((self.centres[y] + spread * noise, y))
-        self.X = np.concatenate([X for X, _ in self.tasks])
-        self.y = np.concatenate([y for _, y in self.tasks])
-
-    def batches(self, size=10):
-        for X, y in self.tasks:
-            for i in range(0, len(X), size):
-                yield X[i : i + size], y[i : i + size]
-
-
-class PictureStream(Stream):
-    """The same classes as tiny pictures, 2 x 2 pixels of 3 colours: 12 numbers as well."""
-
-    def __init__(self, **how):
-        super().__init__(**how)
-        self.tasks = [(as_pictures(X), y) for X, y in self.tasks]
-        self.X = as_pictures(self.X)
-
-
-def as_pictures(X):
-    return np.clip(128 + 30 * X, 0, 255).round().astype(np.uint8).reshape(-1, 2, 2, 3)
+from votestream.testing.samples import ImageSamples as PictureStream
+from votestream.testing.samples import Samples as Stream
 
 
 @vs.register_backbone("pixels")
@@ -101,6 +69,12 @@ ON_PICTURES = {"image_classifier", *TRAINED}
 ON_FEATURES = [name for name in vs.list_learners() if name not in ON_PICTURES]
 
 
+def maker(name):
+    """A function that makes the learner, with settings that suit the tests and any arguments besides."""
+    how = make_on_network if name in TRAINED else make_on_pictures if name in ON_PICTURES else make_on_features
+    return how(name)
+
+
 @contextmanager
 def one_thread():
     """On a network as small as these, two threads mostly wait for each other."""
@@ -120,11 +94,9 @@ def stream(request):
 @pytest.fixture(params=vs.list_learners())
 def make(request):
     """Makes the learner under contract, with any arguments; runs once for each that is registered."""
-    name = request.param
-    how = make_on_network if name in TRAINED else make_on_pictures if name in ON_PICTURES else make_on_features
-    create = how(name)
-    create.on_pictures = name in ON_PICTURES
-    with one_thread() if name in TRAINED else nullcontext():
+    create = maker(request.param)
+    create.on_pictures = request.param in ON_PICTURES
+    with one_thread() if request.param in TRAINED else nullcontext():
         yield create
 
 

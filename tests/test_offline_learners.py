@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import votestream as vs
-from conftest import PictureStream, as_pictures, make_on_network, one_thread, same_model
+from conftest import PictureStream, make_on_network, one_thread, same_model
 from votestream.learners import offline
 from votestream.learners.augmentation import brightened
 from votestream.learners.bic import corrected
@@ -20,6 +20,7 @@ from votestream.learners.offline import OfflineLearner
 from votestream.learners.passes import train
 from votestream.learners.wa import align
 from votestream.memory.herding import herd
+from votestream.testing.samples import as_images
 
 OFFLINE = sorted(name for name in vs.list_learners() if isinstance(vs.create(name), OfflineLearner))
 BY_TASK = [name for name in OFFLINE if name != "joint_images"]
@@ -45,7 +46,7 @@ def pictures():
 def numbered(n_classes, n):
     """Pictures whose first pixel tells their number; labels in turn."""
     y = np.arange(n_classes * n) % n_classes
-    X = as_pictures(np.random.default_rng(0).normal(size=(len(y), 12)) + 2 * np.eye(12)[y])
+    X = as_images(np.random.default_rng(0).normal(size=(len(y), 12)) + 2 * np.eye(12)[y])
     X[:, 0, 0, 0] = np.arange(len(X))
     return X, y
 

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 import votestream as vs
 from conftest import PictureStream, make_on_network
-from votestream.learners.registry import _REGISTRY as registry
+from votestream.learners.registry import LEARNERS
 from votestream.partial_files import beside
 
 
@@ -140,7 +140,7 @@ def test_a_newer_format_says_to_update(path, monkeypatch, model):
 
 
 def test_a_learner_this_version_lacks_is_named(path, monkeypatch):
-    monkeypatch.delitem(registry, "candidates_voting")
+    monkeypatch.delitem(LEARNERS._known, "candidates_voting")
     with pytest.raises(vs.ModelFileError, match="a learner called 'candidates_voting', which this version lacks"):
         vs.load(path)
 

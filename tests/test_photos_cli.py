@@ -732,7 +732,7 @@ def test_inspect_needs_no_backbone(taught, monkeypatch):
     def never(*_, **__):
         raise AssertionError("the backbone was made")
 
-    monkeypatch.setattr("votestream.backbones.registry._FACTORIES", {})
+    monkeypatch.setattr("votestream.backbones.registry.BACKBONES", {})
     monkeypatch.setattr("votestream.learners.image_classifier.create_backbone", never)
     assert "Backbone: pixels" in run("inspect", taught).stdout
 

@@ -8,7 +8,6 @@ import torch
 
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features
-from votestream.learners.registry import _REGISTRY
 
 
 def test_numpy_numbers_as_arguments_can_be_saved_and_loaded(make, stream, tmp_path):
@@ -107,18 +106,15 @@ class Sums:
 
 
 @pytest.fixture
-def outside(monkeypatch):
-    """A learner of another package, registered for one test."""
-    for name in list(_REGISTRY):
-        monkeypatch.setitem(_REGISTRY, name, _REGISTRY[name])
+def outside():
+    """A learner of another package."""
 
     class Mine(vs.NearestClassMean):
         def _begin(self, X):
             super()._begin(X)
             self._sums = {"a": [Sums()]}
 
-    yield Mine
-    _REGISTRY.pop("mine", None)
+    return Mine
 
 
 def test_memory_bytes_count_what_classes_from_outside_hold(outside, stream):

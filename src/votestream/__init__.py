@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         list_cached,
         register_backbone,
     )
+    from votestream.bench.suites import Method, StreamSpec, Suite, list_suites, register_suite
     from votestream.learners import (
         AGEM,
         ASER,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         LearningWithoutForgetting,
         NearestClassMean,
         NearestNeighbours,
+        NetworkLearner,
         RanPAC,
         Snapshot,
         StreamingLDA,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         load,
         register,
     )
+    from votestream.memory import list_keep_rules, register_keep
     from votestream.persistence import ModelFileError
     from votestream.streams import (
         DataError,
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
         load_data,
         long_tail,
         one_class_at_a_time,
+        register_stream,
         repeated,
         stream,
         stream_from,
@@ -100,14 +104,18 @@ __all__ = [
     "KnowledgeDistillation",
     "Learner",
     "LearningWithoutForgetting",
+    "Method",
     "ModelFileError",
     "NearestClassMean",
     "NearestNeighbours",
+    "NetworkLearner",
     "RanPAC",
     "Snapshot",
     "Stream",
+    "StreamSpec",
     "StreamingLDA",
     "StreamingRidge",
+    "Suite",
     "Task",
     "Vote",
     "WeightAligning",
@@ -121,14 +129,19 @@ __all__ = [
     "get_data",
     "list_backbones",
     "list_cached",
+    "list_keep_rules",
     "list_learners",
     "list_streams",
+    "list_suites",
     "load",
     "load_data",
     "long_tail",
     "one_class_at_a_time",
     "register",
     "register_backbone",
+    "register_keep",
+    "register_stream",
+    "register_suite",
     "repeated",
     "stream",
     "stream_from",
@@ -136,7 +149,14 @@ __all__ = [
 ]
 
 # scikit-learn and the backbones take most of a second to import: whoever uses neither does not wait for them.
-_ROOMS = ("votestream.learners", "votestream.persistence", "votestream.backbones", "votestream.streams")
+_ROOMS = (
+    "votestream.learners",
+    "votestream.memory",
+    "votestream.persistence",
+    "votestream.backbones",
+    "votestream.streams",
+    "votestream.bench.suites",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from votestream.exits import NOTHING, agreed, stop
+from votestream.printing import size
 
 # Backbones bring torch along, so they are imported by the commands: --help should not wait for it.
 app = typer.Typer(help="List and clear the features kept on disk.", no_args_is_help=True)
@@ -62,16 +63,3 @@ def clear_command(
             stop("Nothing was deleted.", NOTHING)
     gone = clear_cached(backbone, folder)
     typer.echo(f"Deleted {len(gone)} entries, {size(sum(entry.bytes for entry in gone))}.")
-
-
-def size(count: int) -> str:
-    """A number of bytes as people read it.
-
-    Example:
-        >>> size(32_000_128)
-        '32.0 MB'
-    """
-    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
-        if count >= 1000**power:
-            return f"{count / 1000**power:.1f} {unit}"
-    return f"{count} bytes"

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from votestream.cache_cli import size
 from votestream.exits import CODES, Refused
+from votestream.printing import size
 
 # Streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:

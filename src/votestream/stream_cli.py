@@ -24,7 +24,7 @@ app = typer.Typer(
 TASKS, CLASSES = 100, 50  # lines, and names in a line: folders may have thousands of classes
 
 STREAMS = ("core50-nc", "folder:PATH", "split-cifar10", "split-cifar100", "tiny-imagenet")
-Name = Annotated[str, typer.Argument(help=f"One of {', '.join(STREAMS)}.")]
+Name = Annotated[str, typer.Argument(help=f"One of {', '.join(STREAMS)}, or a plug-in's.")]
 Tasks = Annotated[int | None, typer.Option(min=1, help="Number of tasks; by default as the field does it.")]
 Seed = Annotated[int, typer.Option(min=0, help="Order of classes and samples.")]
 Batch = Annotated[int, typer.Option(min=1, help="Samples in a mini-batch.")]

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from votestream.backbones.backbone import Backbone
+from votestream.plugins import Registry
 
-_FACTORIES: dict[str, Callable[..., Backbone]] = {}
+BACKBONES: Registry[Callable[..., Backbone]] = Registry("backbone")
 
 
 def register_backbone(name: str) -> Callable[[Callable[..., Backbone]], Callable[..., Backbone]]:
@@ -24,16 +25,8 @@ def register_backbone(name: str) -> Callable[[Callable[..., Backbone]], Callable
         Traceback (most recent call last):
         ...
         ValueError: net.pt is not there yet
-        >>> del _FACTORIES["mine:FILE"]
     """
-
-    def keep(factory: Callable[..., Backbone]) -> Callable[..., Backbone]:
-        if name in _FACTORIES:
-            raise ValueError(f"A backbone named {name!r} is registered already.")
-        _FACTORIES[name] = factory
-        return factory
-
-    return keep
+    return BACKBONES.decorator(name)
 
 
 def create_backbone(name: str, **options: Any) -> Backbone:
@@ -47,12 +40,12 @@ def create_backbone(name: str, **options: Any) -> Backbone:
         ...
         ValueError: There is no backbone 'reduced_resnet81'. Did you mean 'reduced_resnet18'?
     """
+    if name in BACKBONES:  # a plug-in of its family is here, too, once this has been asked
+        return BACKBONES[name](name, **options)
     family, _, rest = name.partition(":")
-    for known, factory in _FACTORIES.items():
-        if known == name:
-            return factory(name, **options)
-        if rest and known.startswith(f"{family}:"):
-            return factory(rest, **options)
+    for known in BACKBONES.here() if rest else ():
+        if known.startswith(f"{family}:"):
+            return BACKBONES[known](rest, **options)
     raise ValueError(f"There is no backbone {name!r}. {did_you_mean(name, list_backbones())}")
 
 
@@ -63,7 +56,7 @@ def list_backbones() -> list[str]:
         >>> [name for name in list_backbones() if ":" in name]
         ['onnx:FILE', 'timm:NAME', 'torchvision:NAME']
     """
-    return sorted(_FACTORIES)
+    return sorted(BACKBONES)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

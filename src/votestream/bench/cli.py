@@ -52,12 +52,13 @@ class Format(str, Enum):
 def list_command(folder: Folder = None) -> None:
     """Show the suites, their runs, and how many are done."""
     from votestream.bench.results import HERE
-    from votestream.bench.suites import SUITES
+    from votestream.bench.suites import all_suites
 
     table = Table("suite", "what", "streams", "methods", "rows")
     where = _to_read(folder) or HERE
-    read = {suite.name: _rows_if_readable(suite.name, where) for suite in SUITES.values()}
-    for suite in SUITES.values():
+    known = all_suites()
+    read = {suite.name: _rows_if_readable(suite.name, where) for suite in known}
+    for suite in known:
         rows = read[suite.name]
         streams = "; ".join(stream.title for stream in suite.streams)
         there = "?" if rows is None else str(len(rows))
@@ -81,7 +82,9 @@ def run_command(
     ] = None,
     stream: Annotated[
         list[str] | None,
-        typer.Option(help="Only these streams of the suite, * fits all; or one of yours, module:function."),
+        typer.Option(
+            help="Only these streams of the suite, * fits all; or another: module:function, or a plug-in's name."
+        ),
     ] = None,
     budget: Annotated[
         list[int] | None, typer.Option(min=1, help="Of the methods that have a budget, only these; repeat it.")
@@ -94,7 +97,7 @@ def run_command(
         int | None, typer.Option(min=1, help="Only so many samples of each class arrive; tests are whole.")
     ] = None,
     learner: Annotated[
-        list[str] | None, typer.Option(help="A learner of yours too: module:Class, or an entry point's name.")
+        list[str] | None, typer.Option(help="One more learner: module:Class, or a name that `votestream.create` knows.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner.")
@@ -224,14 +227,14 @@ def report_command(
 ) -> None:
     """Write one page with every table and plot: a single file that needs nothing else."""
     from votestream.bench.report import page
-    from votestream.bench.suites import SUITES
+    from votestream.bench.suites import all_suites
 
     check_out(out)
     where, left_out = _there(folder), False
     if names:
         found = [_suite_and_rows(name, where, False) for name in names]
     else:
-        read = [(suite, _rows_if_readable(suite.name, where)) for suite in SUITES.values()]
+        read = [(suite, _rows_if_readable(suite.name, where)) for suite in all_suites()]
         found = [(suite, rows) for suite, rows in read if rows]
         left_out = any(rows is None for _, rows in read)
     if not found:

@@ -1,4 +1,4 @@
-"""Learners and streams by name, by entry point, or as `module:name`."""
+"""Learners and streams by name or as `module:name`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,20 @@ from votestream.learners.network import NetworkLearner
 from votestream.streams import Stream, list_streams, stream, stream_from
 from votestream.streams.catalogue import SOURCES, data_folder, how_to_get, missing
 from votestream.streams.data_set import DataSet
-from votestream.streams.make import _BENCHMARKS
+from votestream.streams.make import _BENCHMARKS, STREAMS, checked_stream
 
 
 def find_learner(name: str) -> type[Learner]:
-    """The class of a registered learner, of an entry point in `votestream.learners`, or of `module:Class`.
+    """The class of a registered learner, or of `module:Class`.
 
     >>> find_learner("ncm").__name__, find_learner("votestream.learners.slda:StreamingLDA").__name__
     ('NearestClassMean', 'StreamingLDA')
     """
     if name in LEARNERS:
         return LEARNERS[name]
-    found = _own("learner", name, list_learners())
+    if ":" not in name:
+        raise ValueError(f"There is no learner {name!r}. {did_you_mean(name, list_learners())}")
+    found = _imported(name)
     if not (isinstance(found, type) and hasattr(found, "partial_fit") and hasattr(found, "predict")):
         raise ValueError(f"{name} is no learner: it must be a class with partial_fit and predict.")
     return found
@@ -72,7 +73,7 @@ def _parameters(cls: type) -> list[str]:
 
 
 def make_stream(spec: StreamSpec, seed: int, backbone: Backbone | None, data_dir: str | None) -> Stream:
-    """The stream for a seed: a benchmark's, "sample", an entry point in `votestream.streams`, or `module:function`.
+    """The stream for a seed: a benchmark's, a registered one, "sample", or `module:function`.
 
     A function of your own is called as `function(seed=..., backbone=..., **options)` and returns a `Stream`.
     """
@@ -80,7 +81,7 @@ def make_stream(spec: StreamSpec, seed: int, backbone: Backbone | None, data_dir
     limit = options.pop("limit", None)
     function = find_stream(spec.name)
     if function is not None:
-        made = function(seed=seed, backbone=backbone, **options)
+        made = checked_stream(spec.name, function(seed=seed, backbone=backbone, **options))
     elif set(options) <= {"tasks", "test_share"} and spec.name != "core50-nc":
         data, usual = _loaded(spec.name, backbone, data_dir)
         how = {"tasks": usual, "test_share": None, **options}
@@ -88,8 +89,6 @@ def make_stream(spec: StreamSpec, seed: int, backbone: Backbone | None, data_dir
         made = stream_from(data.X, data.y, test=test, seed=seed, name=spec.name, **how)
     else:
         made = stream(spec.name, seed=seed, backbone=backbone, data_dir=data_dir, **options)
-    if not isinstance(made, Stream):
-        raise ValueError(f"{spec.name} returned {type(made).__name__}, no Stream: `votestream.stream_from` makes one.")
     return made if limit is None else _limited(made, limit)
 
 
@@ -140,32 +139,27 @@ def _limited(made: Stream, limit: int) -> Stream:
 
 
 def find_stream(name: str) -> Callable[..., Stream] | None:
-    """The function that makes a stream of one's own; None for those that `votestream.stream` knows by name."""
+    """The function that makes a stream of one's own; None for benchmarks and folders."""
     if name == "sample":
         return sample_stream
-    if name in list_streams() or name.startswith("folder:"):
+    if name in _BENCHMARKS or name.startswith("folder:"):
         return None
-    found = _own("stream", name, [*list_streams(), "sample"])
+    if name in STREAMS:
+        return STREAMS[name]
+    if ":" not in name:
+        raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, [*list_streams(), 'sample'])}")
+    found = _imported(name)
     if not callable(found):
         raise ValueError(f"{name} is no stream: it must be a function of seed and backbone that returns a Stream.")
     return found
 
 
 def is_own_stream(name: str) -> bool:
-    """Whether it names a stream that no suite need have: "sample", `module:function`, or an entry point."""
+    """Whether it names a stream that no suite need have: "sample", `module:function`, or a registered one."""
     if name == "sample" or ":" in name:
         find_stream(name)  # which complains about what is not there
         return True
-    return bool(entry_points(group="votestream.streams", name=name))
-
-
-def _own(what: str, name: str, known: list[str]) -> Any:
-    """What `module:name` names, or an entry point of learners or streams."""
-    if ":" in name:
-        return _imported(name)
-    for found in entry_points(group=f"votestream.{what}s", name=name):
-        return found.load()
-    raise ValueError(f"There is no {what} {name!r}. {did_you_mean(name, known)}")
+    return name in STREAMS
 
 
 def _imported(path: str) -> Any:

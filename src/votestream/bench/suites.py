@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from votestream.backbones.registry import did_you_mean
 from votestream.bench.methods import (
@@ -23,6 +26,7 @@ from votestream.bench.methods import (
 )
 from votestream.bench.paper import FEATURES, STEPS, in_steps
 from votestream.bench.runs import Method, StreamSpec, Suite
+from votestream.plugins import Registry
 
 BUDGETS = (1000, 2000, 5000, 10_000)
 CIFAR10 = StreamSpec("split-cifar10", {"tasks": 5})
@@ -36,7 +40,7 @@ UPPER_BOUND = Method("Upper bound: linear, on all features", "joint", {}, None, 
 
 
 def suites(width: int = FEATURES) -> dict[str, Suite]:
-    """All of them; budgets in bytes are those of exemplars with `width` features, the backbone's."""
+    """Those of this package; budgets in bytes are those of exemplars with `width` features, the backbone's."""
     made = (
         Suite(
             "online",
@@ -199,6 +203,49 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
 SUITES = suites()
 
 
+def _built_in(name: str) -> Callable[[int], Suite]:
+    def made(width: int) -> Suite:
+        return SUITES[name] if width == FEATURES else suites(width)[name]
+
+    return made
+
+
+MAKERS: Registry[Callable[[int], Suite]] = Registry("suite", {name: _built_in(name) for name in SUITES})
+M = TypeVar("M", bound=Callable[[int], Suite])
+
+
+def register_suite(name: str) -> Callable[[M], M]:
+    """Decorator: makes a function of the backbone's number of features, which returns a `Suite`, known by name.
+
+    >>> @register_suite("means")
+    ... def means(width):
+    ...     return Suite("means", "Class means", (Method("NCM", "ncm"),), (StreamSpec("sample"),))
+    >>> find_suite("means").title
+    'Class means'
+    """
+    return MAKERS.decorator(name)
+
+
+def list_suites() -> list[str]:
+    """Names that `votestream bench` takes, ours first.
+
+    >>> list_suites()[:3]
+    ['online', 'ablation', 'augmentation']
+    """
+    return list(MAKERS)
+
+
+def all_suites() -> list[Suite]:
+    """Every suite; one from outside that cannot be made is told and left out."""
+    found = []
+    for name in list_suites():
+        try:
+            found.append(find_suite(name))
+        except Exception as error:  # whatever another package's code may do
+            warnings.warn(f"the suite {name!r} cannot be made: {type(error).__name__}: {error}", stacklevel=2)
+    return found
+
+
 def find_suite(name: str, width: int = FEATURES) -> Suite:
     """The suite of that name, for features of that width.
 
@@ -207,6 +254,9 @@ def find_suite(name: str, width: int = FEATURES) -> Suite:
     ...
     ValueError: There is no suite 'smok'. Did you mean 'smoke'?
     """
-    if name not in SUITES:
-        raise ValueError(f"There is no suite {name!r}. {did_you_mean(name, SUITES)}")
-    return suites(width)[name]
+    if name not in MAKERS:
+        raise ValueError(f"There is no suite {name!r}. {did_you_mean(name, MAKERS)}")
+    made = MAKERS[name](width)
+    if not isinstance(made, Suite) or made.name != name:
+        raise ValueError(f"The suite {name!r} must be made as a Suite of that name, got {made!r:.60}.")
+    return made

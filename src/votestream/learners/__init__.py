@@ -23,6 +23,7 @@ from votestream.learners.knn import NearestNeighbours
 from votestream.learners.lwf import LearningWithoutForgetting
 from votestream.learners.mir import MIR
 from votestream.learners.ncm import NearestClassMean
+from votestream.learners.network import NetworkLearner
 from votestream.learners.ranpac import RanPAC
 from votestream.learners.registry import LEARNERS, create, list_learners, load, register
 from votestream.learners.rls import StreamingRidge
@@ -56,6 +57,7 @@ __all__ = [
     "LearningWithoutForgetting",
     "NearestClassMean",
     "NearestNeighbours",
+    "NetworkLearner",
     "RanPAC",
     "Snapshot",
     "StreamingLDA",

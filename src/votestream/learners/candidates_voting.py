@@ -145,7 +145,7 @@ class CandidatesVoting(ExemplarLearner):
         check_positive("lr", self.lr)
         check_positive("alpha_r", self.alpha_r, allow_zero=True)
         check_choice("decide", self.decide, DECISIONS)
-        check_choice("keep", self.keep, tuple(KEEP_RULES))
+        check_choice("keep", self.keep, KEEP_RULES)
         check_choice("sigma", self.sigma, ("class", "global"))
         check_choice("init", self.init, ("uniform", "zeros"))
         for name in ("augment", "freeze", "bias", "centre"):

@@ -79,7 +79,7 @@ class FeatureReplay(ExemplarLearner):
             check_positive(name, getattr(self, name), int)
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
-        check_choice("keep", self.keep, tuple(KEEP_RULES))
+        check_choice("keep", self.keep, KEEP_RULES)
         check_choice("centre", self.centre, (False, True))
         if self.scale != "auto":
             check_positive("scale (a number, or 'auto')", self.scale)

@@ -71,7 +71,7 @@ class NearestNeighbours(ExemplarLearner):
         for name in ("budget", "k", "batch_size", "young"):
             check_positive(name, getattr(self, name), int)
         check_choice("weights", self.weights, ("distance", "majority"))
-        check_choice("keep", self.keep, tuple(KEEP_RULES))
+        check_choice("keep", self.keep, KEEP_RULES)
 
     def _foresee(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:

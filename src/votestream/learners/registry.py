@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
 from votestream import persistence
 from votestream.learners.file_header import learner_in
+from votestream.plugins import Registry
 from votestream.validation import as_device
 
 if TYPE_CHECKING:
     from votestream.learners.base import Learner
 
-_REGISTRY: dict[str, type[Learner]] = {}
-LEARNERS: Mapping[str, type[Learner]] = MappingProxyType(_REGISTRY)  # every registered class, by its name
 L = TypeVar("L", bound="type[Learner]")
 
 
+def _name(name: str, cls: Any) -> None:
+    from votestream.learners.base import Learner  # which imports this file
+
+    if not (isinstance(cls, type) and issubclass(cls, Learner)):
+        raise TypeError(f"a learner must be a subclass of votestream.Learner, got {cls!r}")
+    if cls.name != name and cls.name in LEARNERS.here() and LEARNERS[cls.name] is cls:
+        raise ValueError(f"{cls.__name__} is registered already, as {cls.name!r}: its files say one name")
+    cls.name = name
+
+
+LEARNERS: Registry[type[Learner]] = Registry("learner", check=_name)  # every class, by its name
+
+
 def register(name: str) -> Callable[[L], L]:
-    """Class decorator: makes a learner known by name to `create`, `load` and the contract tests.
+    """Class decorator: makes a learner known by name to `create`, `load`, the bench and the command line.
 
     A name is taken once. The same class defined again, as when a notebook's cell is run twice, takes its own place.
     """
-
-    def enter(cls: L) -> L:
-        taken = _REGISTRY.get(name)
-        if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(
-                f"a learner called {name!r} is registered already: {taken.__module__}.{taken.__qualname__}"
-            )
-        cls.name = name
-        _REGISTRY[name] = cls
-        return cls
-
-    return enter
+    return LEARNERS.decorator(name)
 
 
 def list_learners(pattern: str = "*") -> list[str]:

@@ -5,7 +5,16 @@ from votestream.memory.feature_memory import FeatureMemory
 from votestream.memory.gaussians import ClassGaussians
 from votestream.memory.gram import GramSums
 from votestream.memory.image_memory import ImageMemory, ImageStore
-from votestream.memory.keep import KEEP_RULES, Balanced, FirstIn, KeepRule, MeanDistance, Reservoir
+from votestream.memory.keep import (
+    KEEP_RULES,
+    Balanced,
+    FirstIn,
+    KeepRule,
+    MeanDistance,
+    Reservoir,
+    list_keep_rules,
+    register_keep,
+)
 from votestream.memory.moments import ClassMoments
 from votestream.memory.pending import Pending
 from votestream.memory.pick import distinct, turns, uniform
@@ -33,6 +42,8 @@ __all__ = [
     "Reservoir",
     "SharedScatter",
     "distinct",
+    "list_keep_rules",
+    "register_keep",
     "turns",
     "uniform",
 ]

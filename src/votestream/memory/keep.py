@@ -1,13 +1,14 @@
 """Keep rules: which samples of the stream stay as exemplars.
 
 A rule is told of every new class (`grow`) and is offered every sample, in stream order (`offer`); it
-writes to the store it is given and never lets it pass its budget. `KEEP_RULES` names them all.
+writes to the store it is given and never lets it pass its budget. `KEEP_RULES` names them all,
+`register_keep` adds one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from votestream.memory.mean_distance import MeanDistance
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
+from votestream.plugins import Registry
 
 
 class KeepRule(Protocol):
@@ -152,9 +154,32 @@ class FirstIn:
         self._quota.grow(take_number(state, "classes", low=n_classes, high=n_classes))
 
 
-KEEP_RULES: dict[str, Callable[[Quota, ClassStatistics, torch.Generator], KeepRule]] = {
-    "mean_distance": lambda quota, statistics, generator: MeanDistance(quota, statistics),
-    "reservoir": lambda quota, statistics, generator: Reservoir(generator),
-    "balanced": lambda quota, statistics, generator: Balanced(generator),
-    "first_in": lambda quota, statistics, generator: FirstIn(quota),
-}
+MakeRule = Callable[[Quota, ClassStatistics, torch.Generator], KeepRule]
+KEEP_RULES: Registry[MakeRule] = Registry(
+    "keep rule",
+    {
+        "mean_distance": lambda quota, statistics, generator: MeanDistance(quota, statistics),
+        "reservoir": lambda quota, statistics, generator: Reservoir(generator),
+        "balanced": lambda quota, statistics, generator: Balanced(generator),
+        "first_in": lambda quota, statistics, generator: FirstIn(quota),
+    },
+)
+M = TypeVar("M", bound=MakeRule)
+
+
+def register_keep(name: str) -> Callable[[M], M]:
+    """Decorator: makes a keep rule known to every learner with an argument `keep`.
+
+    It is called with a `Quota` (exemplars a class may have), the running `ClassStatistics` and a torch generator for
+    what is drawn at random, and returns what has the methods of `KeepRule`.
+    """
+    return KEEP_RULES.decorator(name)
+
+
+def list_keep_rules() -> list[str]:
+    """Names that `keep` takes.
+
+    >>> list_keep_rules()
+    ['balanced', 'first_in', 'mean_distance', 'reservoir']
+    """
+    return sorted(KEEP_RULES)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
-from votestream.learners import ImageClassifier, Learner, create, list_learners, load
+from votestream.learners import LEARNERS, ImageClassifier, Learner, create, list_learners, load
 from votestream.persistence import ModelFileError
 from votestream.photos.finding import PhotoError
 from votestream.validation import as_device
@@ -62,12 +62,12 @@ def _check_unchanged(path: Path, model: ImageClassifier, settings: dict[str, Any
 
 def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learner:
     """A learner that has learned nothing yet, and that lets no photo's features wait in the file if it can."""
-    if name not in (choices := photo_learners()):
-        raise PhotoError(f"No learner for photos is called {name}: there are {', '.join(choices)}.")
-    takes, options = create(name).get_params(), {"seed": seed, "device": device}
+    if name not in LEARNERS or not learns_photos(LEARNERS[name]):
+        raise PhotoError(f"No learner for photos is called {name}: there are {', '.join(photo_learners())}.")
+    takes, options = LEARNERS[name]._get_param_names(), {"seed": seed, "device": device}
     if budget is not None:
         if "budget" not in takes:
-            keeping = [choice for choice in choices if "budget" in create(choice).get_params()]
+            keeping = [choice for choice in photo_learners() if "budget" in LEARNERS[choice]._get_param_names()]
             raise PhotoError(
                 f"{name} keeps no exemplars that a budget could count: leave --budget out, or choose a learner that "
                 f"keeps them, {' or '.join(keeping)}."
@@ -79,16 +79,20 @@ def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learne
 
 
 def photo_learners() -> list[str]:
-    """Names of the learners that take a backbone's features, and count them: so we know which photos are learned.
-
-    Not those of bounds, whose files would hold every photo's features.
+    """Names of the learners that `votestream learn` takes.
 
     >>> {"gaussian_voting", "slda"} <= set(photo_learners()), {"image_classifier", "joint"} & set(photo_learners())
     (True, set())
     """
-    learners = [create(name) for name in list_learners()]
-    on_features = [each for each in learners if "backbone" not in each.get_params(deep=False)]
-    return [each.name for each in on_features if each.bounded and hasattr(type(each), "class_counts_")]
+    return [name for name in list_learners() if learns_photos(LEARNERS[name])]
+
+
+def learns_photos(learner: type[Learner]) -> bool:
+    """Whether it takes a backbone's features, and counts them: so we know which photos are learned.
+
+    Not those without bounds, whose files would hold every photo's features.
+    """
+    return "backbone" not in learner._get_param_names() and learner.bounded and hasattr(learner, "class_counts_")
 
 
 def load_on_photos(path: Path, device: str | None) -> ImageClassifier:

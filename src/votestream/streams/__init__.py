@@ -7,7 +7,7 @@ from votestream.streams.get import get_data
 from votestream.streams.image_files import ImageFiles
 from votestream.streams.life import blurry, long_tail, one_class_at_a_time, repeated, task_free
 from votestream.streams.load import load_data
-from votestream.streams.make import list_streams, stream
+from votestream.streams.make import list_streams, register_stream, stream
 from votestream.streams.tasks import Stream, Task
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "load_data",
     "long_tail",
     "one_class_at_a_time",
+    "register_stream",
     "repeated",
     "stream",
     "stream_from",

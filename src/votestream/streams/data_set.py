@@ -24,6 +24,8 @@ class DataError(ValueError):
 class DataWarning(UserWarning):
     """Something in the data was left out or cannot be tested; the message names it."""
 
+    left_out = True  # a command that ends after such a warning says so by its exit code
+
 
 @dataclass(frozen=True)
 class DataSet:

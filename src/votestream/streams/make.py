@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from votestream.backbones.registry import did_you_mean
+from votestream.plugins import Registry
 from votestream.streams.catalogue import data_folder
 from votestream.streams.core50 import NC_SIZES, RUNS, published_tasks
 from votestream.streams.data_set import DataSet
@@ -30,6 +32,33 @@ _BENCHMARKS: dict[str, tuple[str, int | Sequence[int]]] = {
 }
 
 
+def _check(name: str, make: Any) -> None:
+    if name in _BENCHMARKS or name == "sample":  # the bench calls the images that come with the package so
+        raise ValueError(f"a stream called {name!r} comes with votestream; give yours another name")
+    if ":" in name:
+        raise ValueError(f"a stream's name has no colon, which tells of a file or a module, got {name!r}")
+
+
+STREAMS: Registry[Callable[..., Stream]] = Registry("stream", check=_check)  # those that are no benchmark of ours
+M = TypeVar("M", bound=Callable[..., Stream])
+
+
+def register_stream(name: str) -> Callable[[M], M]:
+    """Decorator: makes a function of `seed`, `backbone` and its own options, which returns a `Stream`, known by name.
+
+    Example:
+        >>> @register_stream("noise")
+        ... def noise(seed, backbone=None, tasks=2):
+        ...     from votestream.streams import stream_from
+        ...     X, y = np.random.default_rng(seed).normal(size=(40, 3)), np.repeat([0, 1, 2, 3], 10)
+        ...     return stream_from(X, y, tasks=tasks, seed=seed, backbone=backbone, name="noise")
+        >>> print(stream("noise", tasks=4))
+        noise: 4 tasks, 4 classes, 40 samples in batches of 10, seed 0
+        class order: 2, 0, 1, 3
+    """
+    return STREAMS.decorator(name)
+
+
 def list_streams() -> list[str]:
     """Names that `stream` takes.
 
@@ -37,7 +66,7 @@ def list_streams() -> list[str]:
         >>> list_streams()
         ['core50-nc', 'folder:PATH', 'split-cifar10', 'split-cifar100', 'tiny-imagenet']
     """
-    return sorted([*_BENCHMARKS, "folder:PATH"])
+    return sorted([*_BENCHMARKS, "folder:PATH", *STREAMS])
 
 
 def stream(
@@ -72,6 +101,9 @@ def stream(
         data_dir: Where the data lies; by default `VOTESTREAM_DATA`, or `data` in VoteStream's cache folder.
         options: `size` and `nested` of folders, see `load_folder`; `level` of CORe50 ("object" or "category").
 
+    A registered stream (`register_stream`, a plug-in) is given `seed`, `backbone`, and of the others those that have
+    another value than their default.
+
     Example:
         >>> stream("split-cifar1000")
         Traceback (most recent call last):
@@ -82,6 +114,11 @@ def stream(
         data = load_data(name, **({"any_size": backbone is not None} | options))
     elif name in _BENCHMARKS:
         data = load_data(_BENCHMARKS[name][0], data_dir, **options)
+    elif name in STREAMS:
+        asked = {"tasks": tasks, "order": order, "run": run, "test_share": test_share, "data_dir": data_dir}
+        asked |= {"batch": None if batch == 10 else batch, "shuffle": None if shuffle else False}
+        options |= {key: value for key, value in asked.items() if value is not None}
+        return registered_stream(name, seed=seed, backbone=backbone, **options)
     else:
         raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, list_streams())}")
     usual = _BENCHMARKS[name][1] if name in _BENCHMARKS else None
@@ -96,6 +133,23 @@ def stream(
     if run is not None:
         raise ValueError("`run` chooses one of the published orders of core50-nc, which `order` replaces.")
     return cut_stream(data, name, usual if tasks is None else tasks, seed, batch, order, shuffle, backbone, test_share)
+
+
+def registered_stream(name: str, **options: Any) -> Stream:
+    """What the registered function of that name makes."""
+    make = STREAMS[name]
+    try:
+        inspect.signature(make).bind(**options)
+    except TypeError as error:
+        raise ValueError(f"The stream {name!r} is {make.__name__}{inspect.signature(make)}: {error}.") from None
+    return checked_stream(name, make(**options))
+
+
+def checked_stream(name: str, made: Any) -> Stream:
+    """What a function from outside has made, if it is a stream."""
+    if not isinstance(made, Stream):
+        raise ValueError(f"{name} returned {type(made).__name__}, no Stream: `votestream.stream_from` makes one.")
+    return made
 
 
 def cut_stream(

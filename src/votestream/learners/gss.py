@@ -35,7 +35,8 @@ class GSS(ExperienceReplay):
     young : where tasks are not told, samples per class after which a task is closed for good.
     preset : "paper" takes the paper's Algorithm 2 to the letter, picture by picture: each is compared with so many
         single stored `references`, contests a slot if its own score is below 1, and slots are drawn by scores as they
-        are. That keeps mostly the first task, in a small memory too. Model files from before there was a preset go on like that.
+        are. That keeps mostly the first task, in a small memory too. Model files from before there was a preset go
+        on like that.
     seed, device : "auto" is the GPU if there is one.
 
     X is pictures: arrays, PIL images, paths. A picture's score is the largest cosine between its gradient and those of

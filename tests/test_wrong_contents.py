@@ -131,9 +131,7 @@ def test_a_kind_of_number_that_numpy_lacks_is_refused(file, dtype, size):
     header["moments.means"] |= {"dtype": dtype, "shape": [(stop - start) // size]}
     text = json.dumps(header).encode()
     file.path.write_bytes(len(text).to_bytes(8, "little") + text + blob[end:])
-    with pytest.raises(
-        vs.ModelFileError, match=r"unknown kind|must be float64"
-    ):  # ml_dtypes, where imported, knows some
+    with pytest.raises(vs.ModelFileError, match="unknown kind"):
         vs.load(file.path)
 
 

@@ -70,6 +70,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         raise ModelFileError(
             f"{path} is not a VoteStream model: it lacks our header, or holds arrays of an unknown kind"
         ) from None
+    if any(array.dtype.kind not in "biuf" for array in arrays.values()):  # where a package has taught NumPy more kinds
+        raise ModelFileError(f"{path} is not a VoteStream model: it holds arrays of an unknown kind")
     if metadata.get("sha256") != _digest(metadata[KEY], arrays):
         raise ModelFileError(f"{path} is damaged: its contents do not match their checksum")
     return header, arrays

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager
 from functools import cache
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,6 +92,7 @@ def one_thread() -> AbstractContextManager[None]:
 
 @cache
 def _blas() -> ThreadpoolController:
+    import_module("scipy.linalg")  # it brings a BLAS of its own, which would not be seen if it came later
     return ThreadpoolController().select(user_api="blas")
 
 

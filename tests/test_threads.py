@@ -124,22 +124,33 @@ def blas_threads():
 
 
 def test_blas_has_its_threads_back_whatever_order_threads_come_and_go():
-    before, outer, inner = blas_threads(), one_thread(), threading.Event()
-    left = threading.Event()
+    before = blas_threads()
+    with one_thread(), one_thread():
+        assert set(blas_threads()) == {1}
+    for first_leaves_first in (True, False):
+        first_in, second_in, first_out, second_out = (threading.Event() for _ in range(4))
 
-    def first_in_first_out():
-        with outer:
-            inner.wait(10)
-        left.set()
+        def first(first_leaves_first=first_leaves_first, events=(first_in, second_in, first_out, second_out)):
+            with one_thread():
+                events[0].set()
+                events[1 if first_leaves_first else 3].wait(10)
+            events[2].set()
 
-    def last_out():
-        with one_thread():
-            inner.set()
-            left.wait(10)
-            assert set(blas_threads()) == {1}
+        def second(first_leaves_first=first_leaves_first, events=(first_in, second_in, first_out, second_out)):
+            events[0].wait(10)
+            with one_thread():
+                events[1].set()
+                if first_leaves_first:
+                    events[2].wait(10)
+            events[3].set()
 
-    together(first_in_first_out, last_out)
-    assert blas_threads() == before
+        together(first, second)
+        assert blas_threads() == before
+        other = threading.Thread(target=second)
+        other.start()
+        first()  # in the thread that set the limit before
+        other.join()
+        assert blas_threads() == before
 
 
 @pytest.mark.parametrize("name", ON_FEATURES)

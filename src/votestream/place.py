@@ -6,7 +6,8 @@ Steps on batches of ten are bound by the cost of a call, which is smaller in Num
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from types import SimpleNamespace
@@ -52,42 +53,31 @@ def as_float64(array: Array) -> Array:
     return array.astype(np.float64) if isinstance(array, np.ndarray) else array.double()
 
 
-class _OneThread:
-    """The limit that `one_thread` sets, counted: BLAS's number of threads belongs to the whole process, and the last
-    one out puts it back, in whatever order threads come and go.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._limit = _blas().limit(limits=1)
-            self._inside += 1
-
-    def __exit__(self, *exception: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._limit.restore_original_limits()
+_LIMITING = threading.Lock()
 
 
-_ONE_THREAD = _OneThread()
-
-
-def one_thread() -> AbstractContextManager[None]:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """BLAS does what is inside on one thread.
 
     For products and decompositions of a fraction of a millisecond: a second thread hardly helps, and has to be waited
     for many times as long when other programs keep the cores busy. Entering takes a hundredth of a millisecond, too
     long for a step on ten rows: those use `small_product`.
 
+    The number of threads belongs to the whole process, so one thread of ours at a time sets it and puts it back; who
+    comes meanwhile goes on with what it finds. So nothing is left behind, in whatever order they leave.
+
     >>> with one_thread():
     ...     product = np.ones((2, 3)) @ np.ones((3, 2))
     """
-    return _ONE_THREAD
+    if not _LIMITING.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _blas().limit(limits=1):
+            yield
+    finally:
+        _LIMITING.release()
 
 
 @cache

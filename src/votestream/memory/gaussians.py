@@ -80,8 +80,9 @@ class ClassGaussians:
         self._reserve(label + 1, rank)
         before = int(self.counts[label])
         self.counts[label] = before + 1
-        step = x - self.means[label]
-        self.means[label] += step * np.float32(1 / (before + 1))
+        mean = self.means[label]
+        step = x - mean
+        mean += step * np.float32(1 / (before + 1))
         step *= np.float32((before / (before + 1)) ** 0.5)
         self.scatter.add_one(step)
         self._widen(label, step[None], rank)
@@ -120,7 +121,7 @@ class ClassGaussians:
     def _widen(self, label: int, rows: NDArray[np.float32], rank: int) -> None:
         lengths, directions, dropped = strongest(np.concatenate((self.factor(label), rows)), rank)
         self.lengths[label] = lengths
-        self.directions[label] = _to_half(directions)
+        self.directions[label] = directions.astype(np.float16)
         self.dropped[label] += dropped
 
     def _widen_together(self, labels: list[int], rows: NDArray[np.float32], rank: int) -> None:
@@ -139,7 +140,7 @@ class ClassGaussians:
 
     def factor(self, label: int) -> NDArray[np.float32]:
         """F (k, D): F^T F is the scatter of the class in its strongest directions."""
-        return _from_half(self.directions[label]) * self.lengths[label][:, None]
+        return self.directions[label] * self.lengths[label][:, None]
 
     def copy(self) -> ClassGaussians:
         twin = ClassGaussians(self.width)
@@ -194,32 +195,38 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
     >>> lengths.tolist(), abs(directions).round(3).tolist(), lost
     ([2.5], [[1.0, 0.0]], 1.0)
     """
-    few, unit = len(rows) <= 2 * rank + SPARE, np.float32(1)
-    gram = rows @ rows.T if few else rows[:0]
-    if not few or not SMALL < gram.max() < LARGE:
-        # A power of two changes no digit, and keeps the squares and the cubes below inside float32.
-        unit = np.float32(2.0 ** np.floor(np.log2(max(float(np.abs(rows).max()), 1e-30))))
-        rows = rows / unit
-        gram = rows @ rows.T if few else gram
-    energy = float(np.vdot(rows, rows)) * float(unit) ** 2
+    energy = float(np.vdot(rows, rows))
     if rank == 0:
         return np.zeros(0, np.float32), rows[:0], energy
+    few = len(rows) <= 2 * rank + SPARE
+    if few and SMALL < energy < LARGE:
+        lengths, directions, kept = _decomposed(rows, rank)
+        return lengths, directions, max(0.0, energy - kept)
+    # A power of two changes no digit, and keeps the squares and the cubes below inside float32.
+    unit = np.float32(2.0 ** np.floor(np.log2(max(float(np.abs(rows).max()), 1e-30))))
+    rows = rows / unit
+    energy = float(np.vdot(rows, rows))
     if not few:
         start = np.concatenate((rows[:rank], _spare(rows.shape[1])))
         basis = (rows @ (rows.T @ (rows @ start.T))).astype(np.float64)
-        inner = basis.T @ basis
-        inner[np.diag_indices(len(inner))] += 1e-12 * inner.trace() + 1e-30  # rows may span less than was asked for
-        rows = (np.linalg.inv(np.linalg.cholesky(inner)) @ basis.T).astype(np.float32) @ rows
-        gram = rows @ rows.T
-    values, vectors, _ = ssyevd(gram)  # without NumPy's checks, which take half as long again
-    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
+        gram = basis.T @ basis
+        gram[np.diag_indices(len(gram))] += 1e-12 * gram.trace() + 1e-30  # rows may span less than was asked for
+        rows = (np.linalg.inv(np.linalg.cholesky(gram)) @ basis.T).astype(np.float32) @ rows
+    lengths, directions, kept = _decomposed(rows, rank)
+    return lengths * unit, directions, max(0.0, energy - kept) * float(unit) ** 2
+
+
+def _decomposed(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """By all eigenvectors of the rows' inner products: lengths, unit vectors, the trace that they have."""
+    # LAPACK itself: NumPy's way to it takes half as long again.
+    values, vectors, _ = ssyevd((rows @ rows.T).T, overwrite_a=True)
+    values, vectors = values[: -rank - 1 : -1], vectors[:, : -rank - 1 : -1]
     least = 1e-7 * values[0]
-    if values[-1] <= least:
+    if not values[-1] > least:
         there = values > least
         values, vectors = values[there], vectors[:, there]
     lengths = np.sqrt(values)
-    kept = float(values.sum()) * float(unit) ** 2
-    return lengths * unit, (vectors / lengths).T @ rows, max(0.0, energy - kept)
+    return lengths, (vectors / lengths).T @ rows, float(values.sum())
 
 
 def strongest_of_each(
@@ -230,13 +237,17 @@ def strongest_of_each(
     peaks = gram.max((1, 2))
     if not SMALL < peaks.min() <= peaks.max() < LARGE:
         return None
-    values, vectors = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))  # faster than NumPy's
+    values, vectors = _eigh(gram)
     values, vectors = values[:, ::-1][:, :rank], vectors[:, :, ::-1][:, :, :rank]
     if not (values[:, -1] > 1e-7 * values[:, 0]).all():
         return None
     lengths = np.sqrt(values)
     lost = np.einsum("gmm->g", gram).astype(np.float64) - values.sum(1)
     return lengths, (vectors / lengths[:, None]).swapaxes(1, 2) @ rows, np.maximum(lost, 0)
+
+
+def _eigh(gram):
+    return (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))  # faster than NumPy's
 
 
 def _to_half(table: NDArray[np.float32]) -> NDArray[np.float16]:

@@ -14,6 +14,8 @@ from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
 SPARE = 4
+TOGETHER = 1 << 18  # elements that are decomposed at once: a megabyte
+FILLED = 4  # numbers of rows are brought to a multiple of this, as few large groups are faster than many small ones
 SMALL, LARGE = 1e-20, 1e30  # inner products between these are exact enough in float32 without any scaling
 
 
@@ -62,7 +64,9 @@ class ClassGaussians:
         present, sizes = classes[starts], np.diff(starts, append=len(classes))
         self._reserve(int(present[-1]) + 1, rank)
 
-        rows = X.take(order, axis=0)
+        padded = np.zeros((len(X) + 1, self.width), np.float32)
+        rows = padded[:-1]
+        X.take(order, axis=0, out=rows)
         means = np.add.reduceat(rows, starts, axis=0) / sizes[:, None].astype(np.float32)
         before = self.counts[present]
         total = before + sizes
@@ -73,7 +77,7 @@ class ClassGaussians:
         steps *= np.sqrt(before / total)[:, None].astype(np.float32)
         rows -= (means - steps).repeat(sizes, axis=0)
         self.scatter.add(rows)
-        self._widen_all(present.tolist(), starts, sizes.tolist(), rows, rank)
+        self._widen_all(present, starts, sizes, padded, rank)
 
     def _add_one(self, x: NDArray[np.float32], label: int, rank: int) -> None:
         """What `add` does, in a third of the time."""
@@ -104,19 +108,28 @@ class ClassGaussians:
         self._rank = rank
 
     def _widen_all(
-        self, labels: list[int], starts: NDArray[np.int64], sizes: list[int], rows: NDArray[np.float32], rank: int
+        self,
+        labels: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        rows: NDArray[np.float32],
+        rank: int,
     ) -> None:
-        """Each class takes in its rows; those with as many directions and as few rows as others do, with them."""
-        alike: dict[tuple[int, int], list[int]] = {}
-        for place, (label, size) in enumerate(zip(labels, sizes, strict=True)):
-            alike.setdefault((len(self.lengths[label]), size), []).append(place)
+        """Each class takes in its rows, many classes at once; the last of all rows is zero and fills up."""
+        alike: dict[tuple[int, int], list[int]] = {}  # places of classes with as many directions and about as many rows
+        for place, (label, size) in enumerate(zip(labels.tolist(), sizes.tolist(), strict=True)):
+            held = len(self.lengths[label])
+            alike.setdefault((held, size if held < rank else -(-size // FILLED) * FILLED), []).append(place)
         for (held, size), places in alike.items():
-            if rank and len(places) > 1 and held + size <= 2 * rank + SPARE:
-                own = rows[starts[places][:, None] + np.arange(size)]
-                self._widen_together([labels[place] for place in places], own, rank)
-            else:
+            at_once = TOGETHER // ((held + size) * self.width)
+            if at_once < 2 or len(places) == 1 or held + size > 2 * rank + SPARE:
                 for place in places:
-                    self._widen(labels[place], rows[starts[place] : starts[place] + size], rank)
+                    self._widen(int(labels[place]), rows[starts[place] : starts[place] + sizes[place]], rank)
+                continue
+            for first in range(0, len(places), at_once):
+                some, numbers = places[first : first + at_once], np.arange(size)
+                own = np.where(numbers < sizes[some][:, None], starts[some][:, None] + numbers, -1)
+                self._widen_together(labels[some].tolist(), rows[own], rank)
 
     def _widen(self, label: int, rows: NDArray[np.float32], rank: int) -> None:
         lengths, directions, dropped = strongest(np.concatenate((self.factor(label), rows)), rank)
@@ -232,22 +245,22 @@ def _decomposed(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float3
 def strongest_of_each(
     rows: NDArray[np.float32], rank: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]] | None:
-    """`strongest` of g ellipsoids of few rows each, (g, m, D), at once; None where one of them needs special care."""
+    """`strongest` of g ellipsoids of few rows each, (g, m, D), at once.
+
+    None where one of them needs the care that `strongest` takes: rows that span less than `rank` directions, or whose
+    products float32 does not hold.
+    """
     gram = rows @ rows.swapaxes(1, 2)
-    peaks = gram.max((1, 2))
-    if not SMALL < peaks.min() <= peaks.max() < LARGE:
+    energy = np.einsum("gmm->g", gram)
+    if rank == 0 or not SMALL < energy.min() <= energy.max() < LARGE:
         return None
-    values, vectors = _eigh(gram)
+    values, vectors = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))  # faster than NumPy's
     values, vectors = values[:, ::-1][:, :rank], vectors[:, :, ::-1][:, :, :rank]
     if not (values[:, -1] > 1e-7 * values[:, 0]).all():
         return None
     lengths = np.sqrt(values)
-    lost = np.einsum("gmm->g", gram).astype(np.float64) - values.sum(1)
-    return lengths, (vectors / lengths[:, None]).swapaxes(1, 2) @ rows, np.maximum(lost, 0)
-
-
-def _eigh(gram):
-    return (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(gram)))  # faster than NumPy's
+    lost = np.maximum(energy.astype(np.float64) - values.sum(1), 0)
+    return lengths, (vectors / lengths[:, None]).swapaxes(1, 2) @ rows, lost
 
 
 def _to_half(table: NDArray[np.float32]) -> NDArray[np.float16]:

@@ -169,6 +169,12 @@ def test_the_directions_do_not_depend_on_how_large_the_rows_are(scale, n):
     assert scale == 2.0**27 or strongest_of_each(rows[None, :9] * np.float32(scale), 6) is None
 
 
+def test_what_no_direction_keeps_is_counted_at_any_scale():
+    rows = np.ones((3, 4), np.float32)
+    assert strongest(rows * np.float32(2.0**70), 0)[2] == 12 * 2.0**140
+    assert strongest(rows * np.float32(2.0**-80), 0)[2] == 12 * 2.0**-160
+
+
 @pytest.mark.parametrize("scale", [1e-18, 1.0, 1e8])
 def test_rows_that_come_one_at_a_time_add_up_to_the_scatter_of_all(scale):
     X, y = correlated(n_classes=3, n=60, width=20)

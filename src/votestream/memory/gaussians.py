@@ -210,16 +210,16 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
     ([2.5], [[1.0, 0.0]], 1.0)
     """
     energy = float(np.vdot(rows, rows))
-    if rank == 0:
-        return np.zeros(0, np.float32), rows[:0], energy
     few = len(rows) <= 2 * rank + SPARE
-    if few and SMALL < energy < LARGE:
+    if few and rank and SMALL < energy < LARGE:
         lengths, directions, kept = _decomposed(rows, rank)
         return lengths, directions, max(0.0, energy - kept)
     # A power of two changes no digit, and keeps the squares and the cubes below inside float32.
     unit = np.float32(2.0 ** np.floor(np.log2(max(float(np.abs(rows).max()), 1e-30))))
     rows = rows / unit
     energy = float(np.vdot(rows, rows))
+    if rank == 0:
+        return np.zeros(0, np.float32), rows[:0], energy * float(unit) ** 2
     if not few:
         start = np.concatenate((rows[:rank], _spare(rows.shape[1])))
         basis = (rows @ (rows.T @ (rows @ start.T))).astype(np.float64)
@@ -232,8 +232,7 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
 
 def _decomposed(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
     """By all eigenvectors of the rows' inner products: lengths, unit vectors, the trace that they have."""
-    # LAPACK itself: NumPy's way to it takes half as long again.
-    values, vectors, _ = ssyevd((rows @ rows.T).T, overwrite_a=True)
+    values, vectors = _eigen(rows @ rows.T)
     values, vectors = values[: -rank - 1 : -1], vectors[:, : -rank - 1 : -1]
     least = 1e-7 * values[0]
     if not values[-1] > least:
@@ -241,6 +240,14 @@ def _decomposed(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float3
         values, vectors = values[there], vectors[:, there]
     lengths = np.sqrt(values)
     return lengths, (vectors / lengths).T @ rows, float(values.sum())
+
+
+def _eigen(gram: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Eigenvalues, the smallest first, and eigenvectors in columns; NumPy's way to LAPACK takes half as long again."""
+    values, vectors, failed = ssyevd(gram.T, overwrite_a=True)
+    if failed:
+        raise np.linalg.LinAlgError("the eigenvalues of a class's scatter did not converge")
+    return values, vectors
 
 
 def strongest_of_each(
@@ -255,9 +262,9 @@ def strongest_of_each(
     energy = np.einsum("gmm->g", gram)
     if rank == 0 or not SMALL < energy.min() <= energy.max() < LARGE:
         return None
-    solved = [ssyevd(own.T) for own in gram]
-    values = np.array([found[0][: -rank - 1 : -1] for found in solved])
-    vectors = np.array([found[1].T[: -rank - 1 : -1] for found in solved])  # in rows
+    solved = [_eigen(own) for own in gram]
+    values = np.array([own[: -rank - 1 : -1] for own, _ in solved])
+    vectors = np.array([own.T[: -rank - 1 : -1] for _, own in solved])  # in rows
     if not (values[:, -1] > 1e-7 * values[:, 0]).all():
         return None
     lengths = np.sqrt(values)

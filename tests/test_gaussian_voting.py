@@ -10,7 +10,7 @@ import votestream as vs
 from conftest import Stream, same_model
 from votestream.learners.refresh import last_refresh
 from votestream.memory import ClassGaussians
-from votestream.memory.gaussians import strongest
+from votestream.memory.gaussians import strongest, strongest_of_each
 from votestream.memory.scatter import SharedScatter
 
 
@@ -111,6 +111,86 @@ def test_rows_that_span_little_have_few_directions(rows):
     assert len(lengths) <= 1 or lengths[1] < 1e-2 * lengths[0]
     assert np.allclose(kept.T @ kept, rows.T @ rows, atol=1e-3 * (1 + (rows**2).sum()))
     assert lost == pytest.approx(0, abs=1e-3 * (1 + (rows**2).sum()))
+
+
+def ragged(scale, width=20, seed=0):
+    """Blocks of rows of 40 classes: some come often, some once; one is all zeros, one the same row again and again."""
+    rng = np.random.default_rng(seed)
+    centres, shares = rng.normal(size=(40, width)), rng.uniform(0.1, 3, size=40)
+    for block in range(5):
+        y = rng.permutation(
+            np.concatenate((rng.choice(40, 120, p=shares / shares.sum()), np.full(9, 40), np.full(9, 41)))
+        )
+        X = np.concatenate((centres, np.zeros((1, width)), np.ones((1, width))))[y]
+        X[y < 40] += rng.normal(size=(120, width))
+        yield (X * scale).astype(np.float32), np.concatenate((y[:-1], [42 + block]))  # and classes of one row
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-8, 1.0, 1e8, np.logspace(-20, 8, 20), "by class"])
+def test_classes_folded_together_are_those_folded_one_by_one(scale, monkeypatch):
+    together, alone = ClassGaussians(20), ClassGaussians(20)
+    for X, y in ragged(1.0 if isinstance(scale, str) else scale):
+        rows = X * np.logspace(-20, 8, 50, dtype=np.float32)[y][:, None] if isinstance(scale, str) else X
+        together.add(rows, y, rank=6)
+        with monkeypatch.context() as patch:
+            patch.setattr("votestream.memory.gaussians.TOGETHER", 0)
+            alone.add(rows, y, rank=6)
+    assert np.array_equal(together.counts, alone.counts)
+    assert np.array_equal(together.means, alone.means)
+    for c in range(len(alone.counts)):
+        a, b = (g.factor(c).astype(np.float64) for g in (together, alone))
+        energy = (b * b).sum()
+        assert np.allclose(a.T @ a, b.T @ b, rtol=0, atol=5e-3 * energy), c
+        assert (a * a).sum() == pytest.approx(energy, rel=2e-3)
+        assert together.dropped[c] == pytest.approx(alone.dropped[c], rel=1e-2, abs=2e-3 * energy)
+        assert (np.diff(together.lengths[c]) <= 0).all()
+        assert together.lengths[c].base is None
+        assert together.directions[c].base is None
+
+
+def test_ellipsoids_decomposed_together_are_those_decomposed_alone():
+    stack = np.random.default_rng(0).normal(size=(7, 9, 20)).astype(np.float32)
+    stack[3:, 7:] = 0
+    lengths, directions, lost = strongest_of_each(stack, 6)
+    for rows, *found in zip(stack, lengths, directions, lost, strict=True):
+        alone = strongest(rows, 6)
+        assert np.allclose(found[0], alone[0], rtol=1e-5)
+        assert np.allclose(abs((found[1] * alone[1]).sum(1)), 1, atol=1e-4)
+        assert found[2] == pytest.approx(alone[2], rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [2.0**-80, 2.0**-66, 2.0**27, 2.0**60])
+@pytest.mark.parametrize("n", [9, 40])
+def test_the_directions_do_not_depend_on_how_large_the_rows_are(scale, n):
+    rows = np.random.default_rng(0).normal(size=(n, 20)).astype(np.float32)
+    plain, scaled = strongest(rows, 6), strongest(rows * np.float32(scale), 6)
+    assert np.allclose(scaled[0] / scale, plain[0], rtol=1e-5)
+    assert np.allclose(abs((scaled[1] * plain[1]).sum(1)), 1, atol=1e-4)
+    assert scaled[2] / scale**2 == pytest.approx(plain[2], rel=1e-4)
+    assert scale == 2.0**27 or strongest_of_each(rows[None, :9] * np.float32(scale), 6) is None
+
+
+def test_what_no_direction_keeps_is_counted_at_any_scale():
+    rows = np.ones((3, 4), np.float32)
+    assert strongest(rows * np.float32(2.0**70), 0)[2] == 12 * 2.0**140
+    assert strongest(rows * np.float32(2.0**-80), 0)[2] == 12 * 2.0**-160
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1.0, 1e8])
+def test_rows_that_come_one_at_a_time_add_up_to_the_scatter_of_all(scale):
+    X, y = correlated(n_classes=3, n=60, width=20)
+    X *= np.float32(scale)
+    gaussians = ClassGaussians(20)
+    for row, label in zip(X, y, strict=True):
+        gaussians.add(row[None], np.array([label]), rank=20)
+    within = np.zeros((20, 20))
+    for c in range(3):
+        centred = X[y == c].astype(np.float64) - X[y == c].mean(0, dtype=np.float64)
+        scatter, F = centred.T @ centred, gaussians.factor(c).astype(np.float64)
+        within += scatter
+        assert np.allclose(F.T @ F, scatter, rtol=0, atol=3e-3 * np.trace(scatter))
+        assert np.allclose(gaussians.means[c], X[y == c].mean(0), rtol=1e-4, atol=1e-5 * scale)
+    assert np.allclose(gaussians.scatter.matrix(), within, rtol=0, atol=1e-5 * np.trace(within))
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 21])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from votestream.learners.registry import register
 from votestream.learners.vote import Vote
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 from votestream.persistence import joined, part_of
-from votestream.place import Place, one_thread
+from votestream.place import ONE_THREAD, Place, one_thread
 from votestream.validation import check_positive
 
 RANK = 16  # directions of a class
@@ -152,9 +153,10 @@ class GaussianVoting(Learner):
             self._fold(self._gaussians, rows, numbers)
 
     def _fold(self, gaussians: ClassGaussians, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
-        n_classes = max(len(gaussians.counts), int(classes.max()) + 1)
-        with one_thread():
-            gaussians.add(to_power(X, self._power), classes, self._rank_for(n_classes))
+        rank = self._rank_for(max(len(gaussians.counts), max(classes.tolist()) + 1))
+        small = (rank + len(X)) ** 2 * X.shape[1] <= ONE_THREAD // 2  # BLAS does not spread these products by itself
+        with nullcontext() if small else one_thread():
+            gaussians.add(to_power(X, self._power), classes, rank)
 
     def _settled(self, waiting: int | None = None) -> ClassGaussians:
         """Of everything learned, waiting rows too, or the first so many of them."""

@@ -6,19 +6,25 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy.linalg.lapack import ssyevd
 
 from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
 SPARE = 4
+TOGETHER = 1 << 18  # elements that are decomposed at once: a megabyte
+FILLED = 4  # numbers of rows are brought to a multiple of this, as few large groups are faster than many small ones
+PIECE = 1 << 14  # elements that torch handles on one thread
+SMALL, LARGE = 1e-20, 1e30  # inner products between these are exact enough in float32 without any scaling
 
 
 class ClassGaussians:
     """Count, mean and a low-rank scatter of each class, and the scatter within the classes of all together.
 
-    Block by block: a class's rows, less their mean, and the step that its mean takes (Chan, Golub and LeVeque,
-    1979) join its directions, and the strongest `rank` of the resulting ellipsoid stay. What falls away
+    Block by block: a class's rows, less their mean and moved along the step that its mean takes (Chan, Golub and
+    LeVeque, 1979), join its directions, and the strongest `rank` of the resulting ellipsoid stay. What falls away
     is positive semidefinite, and `dropped` adds up its trace: a class's scatter lies between that of
     its directions and that plus `dropped` in any one direction. Up to `rank` + 1 samples nothing falls away.
     Directions are unit vectors in float16 with their length beside them; the rest is float32.
@@ -41,6 +47,7 @@ class ClassGaussians:
         self.directions: list[NDArray[np.float16]] = []  # class by class, (k, D), the strongest first
         self.lengths: list[NDArray[np.float32]] = []
         self.scatter = SharedScatter(width)
+        self._rank = 0  # the most directions that a class may have
 
     @staticmethod
     def bytes_for(width: int, n_classes: int) -> tuple[int, int]:
@@ -49,28 +56,41 @@ class ClassGaussians:
 
     def add(self, X: NDArray[np.float32], classes: NDArray[np.int64], rank: int) -> None:
         """Take in a block of rows; from now on no class has more than `rank` directions."""
+        if len(X) == 1:
+            self._add_one(X[0], int(classes[0]), rank)
+            return
         order = classes.argsort(kind="stable")
         classes = classes[order]
         starts = np.flatnonzero(np.diff(classes, prepend=-1))
         present, sizes = classes[starts], np.diff(starts, append=len(classes))
         self._reserve(int(present[-1]) + 1, rank)
 
-        n = len(X)
-        stack = np.empty((n + len(present), self.width), np.float32)  # rows less their mean, then the means' steps
-        rows, steps = stack[:n], stack[n:]
+        padded = np.zeros((len(X) + 1, self.width), np.float32)
+        rows = padded[:-1]
         X.take(order, axis=0, out=rows)
         means = np.add.reduceat(rows, starts, axis=0) / sizes[:, None].astype(np.float32)
-        rows -= means.repeat(sizes, axis=0)
         before = self.counts[present]
         total = before + sizes
-        np.subtract(means, self.means[present], out=steps)
+        steps = means - self.means[present]
         self.counts[present] = total
         self.means[present] += steps * (sizes / total)[:, None].astype(np.float32)
-        steps *= np.sqrt(before * sizes / total)[:, None].astype(np.float32)
-        self.scatter.add(stack)
-        parts = zip(present.tolist(), starts.tolist(), (starts + sizes).tolist(), steps, strict=True)
-        for label, start, end, step in parts:
-            self._widen(label, rows[start:end], step[None], rank)
+        # Rows less their mean add up to zero, so a step added to each of them meets none of them in the products.
+        steps *= np.sqrt(before / total)[:, None].astype(np.float32)
+        rows -= (means - steps).repeat(sizes, axis=0)
+        self.scatter.add(rows)
+        self._widen_all(present, starts, sizes, padded, rank)
+
+    def _add_one(self, x: NDArray[np.float32], label: int, rank: int) -> None:
+        """What `add` does, in a third of the time."""
+        self._reserve(label + 1, rank)
+        before = int(self.counts[label])
+        self.counts[label] = before + 1
+        mean = self.means[label]
+        step = x - mean
+        mean += step * np.float32(1 / (before + 1))
+        step *= np.float32((before / (before + 1)) ** 0.5)
+        self.scatter.add_one(step)
+        self._widen(label, step[None], rank)
 
     def _reserve(self, n_classes: int, rank: int) -> None:
         new = n_classes - len(self.counts)
@@ -80,17 +100,57 @@ class ClassGaussians:
             self.means = np.concatenate((self.means, np.zeros((new, self.width), np.float32)))
             self.directions += [np.zeros((0, self.width), np.float16)] * new
             self.lengths += [np.zeros(0, np.float32)] * new
-        for label, lengths in enumerate(self.lengths):
-            if len(lengths) > rank:
-                self.dropped[label] += float(np.square(lengths[rank:], dtype=np.float64).sum())
-                self.lengths[label] = lengths[:rank].copy()
-                self.directions[label] = self.directions[label][:rank].copy()
+        if rank < self._rank:
+            for label, lengths in enumerate(self.lengths):
+                if len(lengths) > rank:
+                    self.dropped[label] += float(np.square(lengths[rank:], dtype=np.float64).sum())
+                    self.lengths[label] = lengths[:rank].copy()
+                    self.directions[label] = self.directions[label][:rank].copy()
+        self._rank = rank
 
-    def _widen(self, label: int, rows: NDArray[np.float32], step: NDArray[np.float32], rank: int) -> None:
-        lengths, directions, dropped = strongest(np.concatenate((self.factor(label), rows, step)), rank)
+    def _widen_all(
+        self,
+        labels: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        rows: NDArray[np.float32],
+        rank: int,
+    ) -> None:
+        """Each class takes in its rows, many classes at once; the last of all rows is zero and fills up."""
+        alike: dict[tuple[int, int], list[int]] = {}  # places of classes with as many directions and about as many rows
+        for place, (label, size) in enumerate(zip(labels.tolist(), sizes.tolist(), strict=True)):
+            held = len(self.lengths[label])
+            alike.setdefault((held, size if held < rank else -(-size // FILLED) * FILLED), []).append(place)
+        for (held, size), places in alike.items():
+            at_once = TOGETHER // ((held + size) * self.width)
+            if at_once < 2 or len(places) == 1 or held + size > 2 * rank + SPARE:
+                for place in places:
+                    self._widen(int(labels[place]), rows[starts[place] : starts[place] + sizes[place]], rank)
+                continue
+            for first in range(0, len(places), at_once):
+                some, numbers = places[first : first + at_once], np.arange(size)
+                own = np.where(numbers < sizes[some][:, None], starts[some][:, None] + numbers, -1)
+                self._widen_together(labels[some].tolist(), rows[own], rank)
+
+    def _widen(self, label: int, rows: NDArray[np.float32], rank: int) -> None:
+        lengths, directions, dropped = strongest(np.concatenate((self.factor(label), rows)), rank)
         self.lengths[label] = lengths
         self.directions[label] = directions.astype(np.float16)
         self.dropped[label] += dropped
+
+    def _widen_together(self, labels: list[int], rows: NDArray[np.float32], rank: int) -> None:
+        """`_widen` for classes with equally many directions; their rows are (g, n, D)."""
+        lengths = np.array([self.lengths[label] for label in labels])
+        factors = _converted(np.array([self.directions[label] for label in labels]), np.float32) * lengths[..., None]
+        found = strongest_of_each(np.concatenate((factors, rows), axis=1), rank)
+        if found is None:
+            for label, own in zip(labels, rows, strict=True):
+                self._widen(label, own, rank)
+            return
+        lengths, directions, dropped = found
+        self.dropped[labels] += dropped
+        for label, size, table in zip(labels, lengths, _converted(directions, np.float16), strict=True):
+            self.lengths[label], self.directions[label] = size.copy(), table.copy()  # views would hold all the others
 
     def factor(self, label: int) -> NDArray[np.float32]:
         """F (k, D): F^T F is the scatter of the class in its strongest directions."""
@@ -117,7 +177,7 @@ class ClassGaussians:
         twin = ClassGaussians(self.width)
         twin.counts, twin.dropped, twin.means = self.counts.copy(), self.dropped.copy(), self.means.copy()
         twin.directions, twin.lengths = list(self.directions), list(self.lengths)  # replaced, never written to
-        twin.scatter = self.scatter.copy()
+        twin.scatter, twin._rank = self.scatter.copy(), self._rank
         return twin
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -146,6 +206,7 @@ class ClassGaussians:
         ranks = take(state, "ranks", np.int64, (n,), high=len(lengths))
         demand(int(ranks.sum()) == len(lengths), "the array 'ranks' counts other directions than there are")
         check_below("lengths", lengths, np.sqrt(self.width * energy).repeat(ranks))
+        self._rank = int(ranks.max(initial=0))
         ends = ranks.cumsum().tolist()
         spans = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
         self.lengths = [lengths[span].copy() for span in spans]
@@ -165,25 +226,78 @@ def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32]
     >>> lengths.tolist(), abs(directions).round(3).tolist(), lost
     ([2.5], [[1.0, 0.0]], 1.0)
     """
+    energy = float(np.vdot(rows, rows))
+    few = len(rows) <= 2 * rank + SPARE
+    if few and rank and SMALL < energy < LARGE:
+        lengths, directions, kept = _decomposed(rows, rank)
+        return lengths, directions, max(0.0, energy - kept)
+    # A power of two changes no digit, and keeps the squares and the cubes below inside float32.
     unit = np.float32(2.0 ** np.floor(np.log2(max(float(np.abs(rows).max()), 1e-30))))
-    rows = rows / unit  # a power of two changes no digit, and keeps the cubes below inside float32
-    energy = float(np.vdot(rows, rows)) * float(unit) ** 2
+    rows = rows / unit
+    energy = float(np.vdot(rows, rows))
     if rank == 0:
-        return np.zeros(0, np.float32), rows[:0], energy
-    if len(rows) > 2 * rank + SPARE:
+        return np.zeros(0, np.float32), rows[:0], energy * float(unit) ** 2
+    if not few:
         start = np.concatenate((rows[:rank], _spare(rows.shape[1])))
         basis = (rows @ (rows.T @ (rows @ start.T))).astype(np.float64)
         gram = basis.T @ basis
         gram[np.diag_indices(len(gram))] += 1e-12 * gram.trace() + 1e-30  # rows may span less than was asked for
         rows = (np.linalg.inv(np.linalg.cholesky(gram)) @ basis.T).astype(np.float32) @ rows
-    values, vectors = np.linalg.eigh(rows @ rows.T)
-    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
-    there = values > 1e-7 * values[0]
-    if not there.all():
+    lengths, directions, kept = _decomposed(rows, rank)
+    return lengths * unit, directions, max(0.0, energy - kept) * float(unit) ** 2
+
+
+def _decomposed(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """By all eigenvectors of the rows' inner products: lengths, unit vectors, the trace that they have."""
+    values, vectors = _eigen(rows @ rows.T)
+    values, vectors = values[: -rank - 1 : -1], vectors[:, : -rank - 1 : -1]
+    least = 1e-7 * values[0]
+    if not values[-1] > least:
+        there = values > least
         values, vectors = values[there], vectors[:, there]
     lengths = np.sqrt(values)
-    kept = float(values.sum()) * float(unit) ** 2
-    return lengths * unit, (vectors / lengths).T @ rows, max(0.0, energy - kept)
+    return lengths, (vectors / lengths).T @ rows, float(values.sum())
+
+
+def _eigen(gram: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Eigenvalues, the smallest first, and eigenvectors in columns; NumPy's way to LAPACK takes half as long again."""
+    values, vectors, failed = ssyevd(gram.T, overwrite_a=True)
+    if failed:
+        raise np.linalg.LinAlgError("the eigenvalues of a class's scatter did not converge")
+    return values, vectors
+
+
+def strongest_of_each(
+    rows: NDArray[np.float32], rank: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]] | None:
+    """`strongest` of g ellipsoids of few rows each, (g, m, D), at once.
+
+    None where one of them needs the care that `strongest` takes: rows that span less than `rank` directions, or whose
+    products float32 does not hold.
+    """
+    gram = rows @ rows.swapaxes(1, 2)
+    energy = np.einsum("gmm->g", gram)
+    if rank == 0 or not SMALL < energy.min() <= energy.max() < LARGE:
+        return None
+    solved = [_eigen(own) for own in gram]
+    values = np.array([own[: -rank - 1 : -1] for own, _ in solved])
+    vectors = np.array([own.T[: -rank - 1 : -1] for _, own in solved])  # in rows
+    if not (values[:, -1] > 1e-7 * values[:, 0]).all():
+        return None
+    lengths = np.sqrt(values)
+    lost = np.maximum(energy.astype(np.float64) - values.sum(1), 0)
+    return lengths, (vectors / lengths[..., None]) @ rows, lost
+
+
+def _converted(table: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """By torch, in a tenth of NumPy's time from and to float16; in pieces that torch does not spread over threads,
+    which take very long to meet again while other programs keep the cores busy.
+    """
+    result = np.empty(table.shape, dtype)
+    old, new = table.reshape(-1), result.reshape(-1)
+    for start in range(0, old.size, PIECE):
+        torch.from_numpy(new[start : start + PIECE]).copy_(torch.from_numpy(old[start : start + PIECE]))
+    return result
 
 
 @cache

@@ -68,7 +68,8 @@ def products(model: Any) -> Callable[[np.ndarray], object] | None:
     """The matrix products of a batch prediction and nothing else."""
     if isinstance(model, vs.GaussianVoting):
         ready = model._now().predictor
-        return lambda X: [(X[i : i + 300] @ ready.whiten) @ ready.base.table for i in range(0, len(X), 300)]
+        table = ready.chunks[0].table.reshape(D, -1)
+        return lambda X: [(X[i : i + 300] @ ready.whiten) @ table for i in range(0, len(X), 300)]
     if isinstance(model, vs.StreamingLDA | vs.NearestClassMean):
         table = np.ascontiguousarray(model.class_means_.T.astype(np.float32))
         return lambda X: X @ table

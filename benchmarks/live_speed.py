@@ -82,6 +82,7 @@ def _spin() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("learners", nargs="*", default=LEARNERS, help="all, unless given")
+    parser.add_argument("--size", nargs=2, type=int, action="append", metavar=("D", "C"), help="features and classes")
     parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--pairs", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
@@ -92,7 +93,7 @@ def main() -> None:
     write(args.out, kept)
     with busy_cores(os.cpu_count() or 2 if args.busy else 0):
         for name in args.learners:
-            for width, n_classes in SIZES:
+            for width, n_classes in args.size or SIZES:
                 found = measure(name, width, n_classes, args.samples, args.pairs, args.rounds)
                 row = {"learner": name, "features": width, "classes": n_classes, "samples": args.samples}
                 append(args.out, {**row, "busy": args.busy, **found, **about(f"{args.rounds} x {args.pairs} pairs")})

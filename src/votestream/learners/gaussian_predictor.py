@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dsyevd
 
 from votestream import voting
 from votestream.learners.linear import slices, softmax
 from votestream.learners.vote import Vote
 from votestream.place import Array, Place, library_of, small_product
 
+CHUNK = 512  # classes that answer by one product, and are copied together
 FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
 
 
@@ -40,62 +42,58 @@ class Shared(NamedTuple):
     whiten: NDArray[np.float32]  # (D, D) to coordinates where the shared covariance is the identity
 
 
-class Classes(NamedTuple):
-    """k classes, r directions: the tables of one product that answers for them."""
+class Entry(NamedTuple):
+    """k classes with r directions each, prepared, on the host."""
 
-    table: Array  # (D, k + r k) means over d, then the H of every class, direction by direction
-    narrow: Array  # (k,) 1 / d
+    means: NDArray[np.float32]  # (k, D) over d
+    H: NDArray[np.float32]  # (k, r, D)
+    narrow: NDArray[np.float32]  # (k,) 1 / d
+    bias: NDArray[np.float32]  # (k,)
+    across: NDArray[np.float32]  # (k, r) H m
+
+    def part(self, rows: slice) -> Entry:
+        return Entry(*(array[rows] for array in self))
+
+
+class Chunk(NamedTuple):
+    """Up to CHUNK classes in the tables of one product that answers for them."""
+
+    table: Array  # (D, 1 + r, k) means over d, then H, direction by direction
+    narrow: Array  # (k,)
     bias: Array  # (k,)
-    across: Array  # (r, k) H m
+    across: Array  # (r, k)
+
+    @classmethod
+    def of(cls, entry: Entry, place: Place) -> Chunk:
+        table = np.concatenate((entry.means[:, None], entry.H), axis=1).transpose(2, 1, 0)
+        parts = table, entry.narrow, entry.bias, entry.across.T
+        return cls(*(place.put(np.ascontiguousarray(part)) for part in parts))
+
+    def with_entries(self, entries: dict[int, Entry], place: Place) -> Chunk:
+        """A copy with other classes at these places, new ones at the end among them."""
+        table, narrow, bias, across = (place.get(part) for part in self)
+        size = max(len(narrow), max(entries) + 1)
+        table, narrow, bias, across = (_wider(part, size) for part in (table, narrow, bias, across))
+        for i, entry in entries.items():
+            table[:, 0, i], table[:, 1:, i] = entry.means[0], entry.H[0].T
+            narrow[i], bias[i], across[:, i] = entry.narrow[0], entry.bias[0], entry.across[0]
+        return Chunk(*(place.put(part) for part in (table, narrow, bias, across)))
 
     def log_densities(self, Z: Array, size: Array) -> Array:
         """(n, k), up to a constant; `size` is |z|² of each row, (n, 1)."""
         n, k = len(Z), len(self.bias)
-        product = Z @ self.table
+        product = Z @ self.table.reshape(len(self.table), -1)
         along = product[:, k:].reshape(n, len(self.across), k) - self.across
         along *= along
         distance = size * self.narrow - 2 * product[:, :k]
         return (library_of(Z).sum(along, axis=1) - distance - self.bias) * 0.5
 
 
-class Entry(NamedTuple):
-    """k classes, on the host."""
-
-    means: NDArray[np.float32]  # (k, D) over d
-    H: NDArray[np.float32]  # (k, r, D)
-    narrow: NDArray[np.float32]  # (k,)
-    bias: NDArray[np.float32]  # (k,)
-    across: NDArray[np.float32]  # (k, r)
-
-    def tables(self, place: Place) -> Classes:
-        width = self.means.shape[1]
-        table = np.concatenate((self.means, self.H.transpose(1, 0, 2).reshape(-1, width))).T
-        parts = table, self.narrow, self.bias, self.across.T
-        return Classes(*(place.put(np.ascontiguousarray(part)) for part in parts))
-
-
-class Since(NamedTuple):
-    """The same as `Classes`, laid out class by class: quick to make from single entries."""
-
-    table: Array  # (k (1 + r), D) mean over d and H of every class
-    narrow: Array
-    bias: Array
-    across: Array  # (k, r)
-
-    @classmethod
-    def of(cls, entries: Iterable[Entry], place: Place) -> Since:
-        entries = list(entries)
-        table = np.concatenate([part for each in entries for part in (each.means, each.H[0])])
-        rest = (np.concatenate(parts) for parts in zip(*(each[2:] for each in entries), strict=True))
-        return cls(place.put(table), *(place.put(part) for part in rest))
-
-    def log_densities(self, Z: Array, size: Array) -> Array:
-        k, r = self.across.shape
-        product = (Z @ self.table.T).reshape(len(Z), k, 1 + r)
-        along = product[:, :, 1:] - self.across
-        along *= along
-        distance = size * self.narrow - 2 * product[:, :, 0]
-        return (library_of(Z).sum(along, axis=2) - distance - self.bias) * 0.5
+def _wider(table: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """A copy whose last axis is so long."""
+    wider = np.empty((*table.shape[:-1], size), table.dtype)
+    wider[..., : table.shape[-1]] = table
+    return wider
 
 
 def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32]) -> Entry:
@@ -109,7 +107,7 @@ def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F:
     n, (k, rank, width) = counts.astype(np.float64), F.shape
     flat = F.reshape(-1, width) / np.sqrt(n).astype(np.float32).repeat(rank)[:, None]
     F = small_product(flat, shared.whiten).reshape(k, rank, width)
-    own, turn = np.linalg.eigh((F @ F.transpose(0, 2, 1)).astype(np.float64))  # s of each direction
+    own, turn = _eigen((F @ F.transpose(0, 2, 1)).astype(np.float64))  # s of each direction
     d = 1 + 1 / n
     a = shared.strength * n / (n + shared.few)
     along = d[:, None] + a[:, None] * np.maximum(own - 1, 0)
@@ -122,9 +120,24 @@ def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F:
     return Entry((m / d[:, None]).astype(np.float32), H, (1 / d).astype(np.float32), bias.astype(np.float32), across)
 
 
+def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues (k, r) and eigenvectors in columns (k, r, r), by LAPACK itself: NumPy takes half as long again."""
+    if not grams.shape[1]:
+        return np.zeros((len(grams), 0)), grams
+    values, vectors = np.empty(grams.shape[:2]), np.empty(grams.shape)
+    for i, gram in enumerate(grams):
+        values[i], vectors[i], failed = dsyevd(gram.T, overwrite_a=True)
+        if failed:
+            raise np.linalg.LinAlgError("the eigenvalues of a class's scatter did not converge")
+    return values, vectors
+
+
 @dataclass(frozen=True)
 class Densities:
-    """Log densities of every class: all of them as they were at the last refresh, and those learned since anew."""
+    """Log densities of every class: all as they were at the last refresh, but those learned since, which are anew.
+
+    Classes stand in chunks, so that a class that has changed costs the copy of one chunk.
+    """
 
     temperature: float
     power: np.float32
@@ -133,17 +146,24 @@ class Densities:
     shared: Shared
     centre: Array
     whiten: Array
-    base: Classes
-    entries: dict[int, Entry]  # of the classes learned since
-    since: Since | None = None  # these, in one table
+    chunks: tuple[Chunk, ...]
+
+    @classmethod
+    def of(cls, entry: Entry, place: Place, **more: Any) -> Densities:
+        starts = range(0, len(entry.bias), CHUNK)
+        chunks = tuple(Chunk.of(entry.part(slice(i, i + CHUNK)), place) for i in starts)
+        return cls(place=place, chunks=chunks, **more)
 
     def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> Densities:
         """With these classes as they are now."""
-        entries = dict(sorted({**self.entries, **entries}.items()))
-        if not entries:
-            return replace(self, task_of_class=task_of_class)
-        since = Since.of(entries.values(), self.place)
-        return replace(self, task_of_class=task_of_class, entries=entries, since=since)
+        chunks, changed = list(self.chunks), {number // CHUNK for number in entries}
+        for place in sorted(changed):
+            own = {number % CHUNK: entries[number] for number in sorted(entries) if number // CHUNK == place}
+            if place == len(chunks):
+                chunks.append(Chunk.of(own.pop(0), self.place))
+            if own:
+                chunks[place] = chunks[place].with_entries(own, self.place)
+        return replace(self, task_of_class=task_of_class, chunks=tuple(chunks))
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
@@ -163,19 +183,12 @@ class Densities:
         return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
 
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
-        for rows in slices(X, 8 * self.base.table.shape[1]):
+        for rows in slices(X, 8 * len(self.task_of_class) * (1 + self.shared.rank)):
             yield self.log_densities(self.place.put(to_power(rows, self.power)))
 
     def log_densities(self, X: Array) -> Array:
         """(n, C) of transformed rows, up to a constant."""
         Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
         size = library_of(Z).sum(Z * Z, axis=1, keepdims=True)
-        log = self.base.log_densities(Z, size)
-        if self.since is None:
-            return log
-        more = len(self.task_of_class) - log.shape[1]
-        if more:
-            empty = self.place.put(np.empty((len(X), more), np.float32))
-            log = library_of(Z).concatenate((log, empty), 1)
-        log[:, list(self.entries)] = self.since.log_densities(Z, size)
-        return log
+        parts = [chunk.log_densities(Z, size) for chunk in self.chunks]
+        return parts[0] if len(parts) == 1 else library_of(Z).concatenate(parts, 1)

@@ -181,25 +181,23 @@ class GaussianVoting(Learner):
         (folded, held), width = self._held(), self.n_features_in_
         gaussians = self._settled(held - folded)
         counts, n_classes = gaussians.counts, len(gaussians.counts)
-        rank = max(len(lengths) for lengths in gaussians.lengths)
+        centre = counts @ gaussians.means / counts.sum()
+        whiten = whitening(self._covariance(gaussians)).astype(np.float32)
+        rank = self._rank_for(n_classes)
+        shared = Shared((folded, held), rank, float(self.strength), float(self.few), centre, whiten)
         F = np.zeros((n_classes, rank, width), np.float32)
         for label, table in enumerate(F):
             factor = gaussians.factor(label)
             table[: len(factor)] = factor
-        centre = counts @ gaussians.means / counts.sum()
-        whiten = whitening(self._covariance(gaussians)).astype(np.float32)
-        settings = self._rank_for(n_classes), float(self.strength), float(self.few)
-        shared = Shared((folded, held), *settings, centre, whiten)
-        predictor = Densities(
-            float(self.temperature or width**0.5 / 4),
-            self._power,
-            self._task_numbers(),
+        predictor = Densities.of(
+            prepare(shared, counts, gaussians.means, F),
             self._place,
-            shared,
-            self._place.put(centre.astype(np.float32)),
-            self._place.put(np.ascontiguousarray(whiten)),
-            prepare(shared, counts, gaussians.means, F).tables(self._place),
-            {},
+            temperature=float(self.temperature or width**0.5 / 4),
+            power=self._power,
+            task_of_class=self._task_numbers(),
+            shared=shared,
+            centre=self._place.put(centre.astype(np.float32)),
+            whiten=self._place.put(np.ascontiguousarray(whiten)),
         )
         return self._with(predictor, set(self._pending.classes[held - folded :].tolist()))
 

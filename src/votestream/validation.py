@@ -15,8 +15,10 @@ OUTLYING = 1e9  # rows to learn that would drown all others, in units in which f
 LONGEST = 1024  # bits of a label that is an integer: longer ones could not be written down in a file
 
 
-def as_features(X: Any, width: int | None = None, model: str = "the model") -> NDArray[np.float32]:
-    """X as float32 rows, (n, D) with D = `width` if given; finite, at least one row.
+def as_features(
+    X: Any, width: int | None = None, model: str = "the model", largest: float = LARGEST
+) -> NDArray[np.float32]:
+    """X as float32 rows, (n, D) with D = `width` if given; finite, none larger than `largest`, at least one row.
 
     >>> as_features([[1, 2]]).dtype
     dtype('float32')
@@ -59,8 +61,9 @@ def as_features(X: Any, width: int | None = None, model: str = "the model") -> N
             X = X.astype(np.float32)
     X = np.ascontiguousarray(X)
     flat = X.reshape(-1)
-    if not (np.maximum.reduce(flat) <= LARGEST and np.minimum.reduce(flat) >= -LARGEST):
+    if not (np.maximum.reduce(flat) <= largest and np.minimum.reduce(flat) >= -largest):
         _complain_about_values(X)
+        check_reach(X, 1.0, largest)
     return X
 
 
@@ -174,7 +177,8 @@ def _complain_about_values(X: NDArray[np.float32]) -> None:
         rows = np.flatnonzero(bad.any(axis=1))
         if len(rows):
             raise ValueError(f"X holds {name} in row {rows[0]}; every feature must be finite")
-    raise ValueError(f"X holds values as large as {np.abs(X).max():.3g}; rescale the features to {LARGEST:g} at most")
+    if (largest := np.abs(X).max()) > LARGEST:
+        raise ValueError(f"X holds values as large as {largest:.3g}; rescale the features to {LARGEST:g} at most")
 
 
 def as_labels(y: Any, n: int) -> list[str | int]:
@@ -203,6 +207,8 @@ def as_labels(y: Any, n: int) -> list[str | int]:
 
 
 def _as_list(y: Any, n: int) -> list[Any]:
+    if type(y) is np.ndarray and y.ndim == 1:  # what nearly everyone passes
+        return y.tolist()
     if y is None:
         raise ValueError("learning requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):

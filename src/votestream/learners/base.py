@@ -29,6 +29,7 @@ from votestream.learners.registry import LEARNERS
 from votestream.learners.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.learners.tasks import TaskLedger
 from votestream.validation import (
+    OUTLYING,
     as_device,
     as_features,
     as_labels,
@@ -98,12 +99,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         fitted = self._is_fitted()
         if self._broken:
             self._check_fitted()
-        rows, unit = self._check_X(X, self.n_features_in_ if fitted else None), self._unit
-        if rows.dtype == np.float32:  # features, not images
-            if not fitted:
-                unit = scale_unit(rows[: self.batch_size])
-                rows = in_units(rows, unit)
-            check_reach(rows, unit)
+        rows, unit = self._rows_to_learn(X, fitted)
         known = getattr(self, "feature_names_in_", None)
         names = check_column_names(known, X, type(self).__name__, fitted)
         labels = as_labels(y, len(rows))
@@ -131,7 +127,19 @@ class Learner(ClassifierMixin, BaseEstimator):
             self._broken = True
             raise
         finally:
-            self._guard.learned({index[label] for label in set(labels) if label in index})
+            self._guard.learned(index, labels)
+
+    def _rows_to_learn(self, X: ArrayLike, fitted: bool) -> tuple[NDArray[Any], float]:
+        """The rows as they are learned, none out of all proportion to the first ones; and the unit they are in."""
+        if fitted and self._unit == 1 and type(self)._check_X is Learner._check_X:  # one look at each number
+            return as_features(X, self.n_features_in_, type(self).__name__, OUTLYING), 1.0
+        rows, unit = self._check_X(X, self.n_features_in_ if fitted else None), self._unit
+        if rows.dtype == np.float32:  # features, not images
+            if not fitted:
+                unit = scale_unit(rows[: self.batch_size])
+                rows = in_units(rows, unit)
+            check_reach(rows, unit)
+        return rows, unit
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Learner:
         """Forget everything, then learn the rows; a call that is refused leaves the model as it was."""

@@ -193,7 +193,7 @@ class CandidatesVoting(ExemplarLearner):
             self._broken = True
             raise
         finally:
-            self._guard.learned(set(classes.tolist()))
+            self._guard.learned(self._index, ())  # only the head, which is copied for every answer
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])
@@ -225,7 +225,9 @@ class CandidatesVoting(ExemplarLearner):
         refresh = last_refresh(self._samples) - before
         if refresh > 0 and self._setting("beta") == "pilot":
             self._memory.observe(X[:refresh], classes[:refresh])
-            self._pilot = self._take_pilot()
+            by_class = self.sigma == "class"
+            spread = self._memory.statistics.spread().copy() if by_class else self._memory.statistics.global_spread()
+            self._pilot = self._take_pilot(spread)
             X, classes = X[refresh:], classes[refresh:]
         if len(X):
             self._memory.observe(X, classes)
@@ -342,13 +344,13 @@ class CandidatesVoting(ExemplarLearner):
 
     def _pilot_beta(self) -> float:
         if self._pilot is None:
-            self._pilot = self._take_pilot()
+            statistics = self._memory.statistics
+            by_class = self.sigma == "class"
+            self._pilot = self._take_pilot(statistics.spread_of_all() if by_class else statistics.global_spread())
         return self._pilot.beta(self.seed, self._place)
 
-    def _take_pilot(self) -> Pilot:
-        """Of the exemplars as they are now, each augmented once as in learning (Eq. 2)."""
-        statistics = self._memory.statistics
-        sigma = statistics.spread_of_all() if self.sigma == "class" else statistics.global_spread()
+    def _take_pilot(self, sigma: NDArray[np.float32]) -> Pilot:
+        """Of the exemplars as they are now, each to be augmented once as in learning (Eq. 2)."""
         return Pilot.of(self._memory.store, self._task_numbers(), np.float32(self.alpha_r) * sigma)
 
     # ---- what was learned -----------------------------------------------------------------------

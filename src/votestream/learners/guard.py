@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -77,11 +77,11 @@ class Guard:
         self.naming: Naming | None = None
         self.checked: tuple[Any, ...] = ()  # constructor arguments last found right
 
-    def learned(self, classes: set[int]) -> None:
-        """What answers is out of date, by these classes."""
+    def learned(self, index: Mapping[Any, int], labels: Iterable[Any]) -> None:
+        """What answers is out of date, by the classes of these labels."""
         self.before, self.now = self.now or self.before, None
         if self.before is not None:
-            self.changed |= classes
+            self.changed.update(index[label] for label in set(labels) if label in index)
 
     def forget(self) -> None:
         self.now = self.before = self.naming = None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from votestream.array_checks import TRAINED, take
 from votestream.place import Array, Place, library_of, small_product
-from votestream.validation import LARGEST, warn_of_offsets
+from votestream.validation import LARGEST, OUTLYING, warn_of_offsets
 
 LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
 
@@ -100,7 +100,8 @@ class GrowingHead:
     @staticmethod
     def scaled(X: Array, scale: np.float32) -> Array:
         """Inputs times the scale, none so large that logits would overflow."""
-        return (X * scale).clip(-LARGEST, LARGEST)
+        inputs = X * scale
+        return inputs if scale <= LARGEST / OUTLYING else inputs.clip(-LARGEST, LARGEST)
 
     def _input(self, X: Array) -> Array:
         if not self._bias:

@@ -19,22 +19,22 @@ class Pilot:
 
     def __init__(self, beta: float | None = None) -> None:
         self._beta = beta
-        self._of: tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]] | None = None
+        self._of: tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None = None
 
     @classmethod
     def of(cls, store: ExemplarStore, task_of_class: NDArray[np.int64], sigma: NDArray[np.float32]) -> Pilot:
         """sigma: the spread of the noise by class, (C, D), or of all, (1, D)."""
         pilot = cls()
-        rows = np.zeros(len(store), np.intp) if len(sigma) == 1 else store.labels
-        pilot._of = store.items.copy(), task_of_class[store.labels], sigma.take(rows, axis=0)
+        pilot._of = store.items.copy(), store.labels.copy(), task_of_class, sigma
         return pilot
 
     def beta(self, seed: int, place: Place) -> float:
         """The mean confidence of the prior over the pilot set: every exemplar, augmented once."""
         if self._beta is None:
             assert self._of is not None
-            items, groups, sigma = self._of
-            augmented = items + RandomPool(seed).normal(items.size).reshape(items.shape) * sigma
+            items, labels, task_of_class, sigma = self._of
+            groups, own = task_of_class[labels], sigma if len(sigma) == 1 else sigma.take(labels, axis=0)
+            augmented = items + RandomPool(seed).normal(items.size).reshape(items.shape) * own
             near = neighbours(items, groups, int(groups.max()) + 1, place)
             w = voting.prior(near.distances(place.put(augmented)))
             self._beta, self._of = float(voting.confidence(w).mean()), None

@@ -22,7 +22,7 @@ def pixels(name, **options):
 
 
 # Settings that suit streams as short as ours: systems solved in no time, steps that get somewhere in 180 samples.
-FOR_TESTS = {"ranpac": {"projection": 100}, "er_features": {"lr": 0.3}, "joint": {"max_iter": 15}}
+FOR_TESTS = {"ranpac": {"projection": 60}, "er_features": {"lr": 0.3}, "joint": {"max_iter": 12}}
 
 
 @vs.register_backbone("tiny")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from votestream.array_checks import take_power
 from votestream.learners.by_moments import MomentLearner
 from votestream.learners.linear import slices, softmax, whitening
+from votestream.learners.power import to_power
 from votestream.learners.registry import register
 from votestream.memory import ClassMoments
 from votestream.place import Array, Place, library_of
@@ -80,7 +81,7 @@ class FeCAM(MomentLearner):
         self._power = float((1.0 if (X[0] < 0).any() else 0.5) if self.tukey == "auto" else self.tukey)
 
     def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        return _to_power(X, self._power)
+        return to_power(X, np.float32(self._power))
 
     def _rule(self, moments: ClassMoments) -> _Metric:
         means = moments.means / _length(moments.means)
@@ -123,7 +124,7 @@ class _Metric(NamedTuple):
 
     def _distances(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Squared, (n, C)."""
-        seen = _to_power(X, self.power)
+        seen = to_power(X, np.float32(self.power))
         parts = [self._squared(self.place.put(rows)) for rows in slices(seen / _length(seen), 1024)]
         return np.concatenate(parts).astype(np.float64)
 
@@ -139,11 +140,3 @@ def _length(rows: NDArray[Any]) -> NDArray[Any]:
     """(n, 1); 1 where a row is zero, which then stays so."""
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
     return np.where(length > 0, length, 1).astype(rows.dtype)
-
-
-def _to_power(X: NDArray[np.float32], power: float) -> NDArray[np.float32]:
-    """With its sign."""
-    if power == 1:
-        return X
-    size = np.abs(X)
-    return np.copysign(np.sqrt(size) if power == 0.5 else size ** np.float32(power), X)

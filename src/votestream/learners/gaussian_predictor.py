@@ -12,23 +12,12 @@ from scipy.linalg.lapack import dsyevd
 
 from votestream import voting
 from votestream.learners.linear import slices, softmax
+from votestream.learners.power import to_power
 from votestream.learners.vote import Vote
 from votestream.place import Array, Place, library_of, small_product
 
 CHUNK = 512  # classes that answer by one product, and are copied together
 FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
-
-
-def to_power(X: NDArray[np.float32], power: np.float32) -> NDArray[np.float32]:
-    """With its sign.
-
-    >>> to_power(np.array([-4.0, 9.0], np.float32), np.float32(0.5)).tolist()
-    [-2.0, 3.0]
-    """
-    if power == 1:
-        return X
-    size = np.abs(X)
-    return np.copysign(np.sqrt(size) if power == 0.5 else size**power, X)
 
 
 class Shared(NamedTuple):

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from votestream.array_checks import demand, take_power
 from votestream.learners.base import Learner
-from votestream.learners.gaussian_predictor import Densities, Entry, Shared, prepare, to_power
+from votestream.learners.gaussian_predictor import Densities, Entry, Shared, prepare
 from votestream.learners.guard import learned
 from votestream.learners.linear import whitening
+from votestream.learners.power import to_power
 from votestream.learners.refresh import last_refresh
 from votestream.learners.registry import register
 from votestream.learners.vote import Vote

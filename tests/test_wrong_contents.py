@@ -250,6 +250,21 @@ def test_sums_of_products_that_are_none_are_refused_where_solving_would_never_en
     file.refused("no sum of products")
 
 
+@of("ranpac")
+def test_a_projection_that_is_drawn_again_takes_no_more_than_the_file_allows(file):
+    width = 10**6  # with no row waiting, no array of the file is as wide
+    counts = len(file.header["classes"])
+    file.header["n_features"] = width
+    file.arrays["pending.rows"] = np.zeros((0, width), np.float32)
+    file.arrays["pending.classes"] = np.zeros(0, np.int64)
+    M = 2000
+    for part in ("part0", "part1"):
+        file.arrays[f"{part}.G"] = np.eye(M, dtype=np.float32)
+        file.arrays[f"{part}.Q"] = np.zeros((counts, M), np.float32)
+    file.refused("features do not fit a file")
+    assert file.peak() < SMALL
+
+
 @of("ranpac_ridge")
 def test_a_held_out_ridge_without_a_held_out_part_is_refused(file):
     file.header["params"]["ridge"] = "held-out"

@@ -25,6 +25,7 @@ RIDGES = [10.0**power for power in range(-8, 9)]
 BLOCK = 500
 ROUNDING = 1e-7  # of float32: a lambda this small beside G is none
 PAPER = {"projection": 10_000}
+LARGEST_W = 1 << 23  # numbers of W, which is in no file, that a small file may have us draw
 
 
 @register("ranpac")
@@ -163,6 +164,9 @@ class RanPAC(Learner):
         demand(n_parts == 2 or self.ridge != "held-out", "ridge is 'held-out', but nothing was held out")
         M = len(take(arrays, "part0.G", np.float32, (None, None), -np.inf, np.inf))
         seed = int(take(arrays, "seed", np.int64, (), low=-(2**63)))
+        held = sum(array.nbytes for array in arrays.values())
+        fits = self.n_features_in_ * M <= max(LARGEST_W, held)
+        demand(fits, f"{self.n_features_in_} features do not fit a file that holds {held} bytes")
         self._allocate(self.n_features_in_, M, seed, n_parts)
         for number, sums in enumerate(self._sums):
             sums.restore(part_of(arrays, f"part{number}"), n_classes)

@@ -53,7 +53,7 @@ def test_a_device_that_is_not_there_is_refused(stream):
             make_on_features(name)(device="abacus").partial_fit(stream.X, stream.y)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_any_cutting_of_any_stream_can_be_learned_and_resumed(tmp_path_factory, data):
     """Random labels, random cuts, a save and load at a random place."""

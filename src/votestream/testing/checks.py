@@ -203,7 +203,7 @@ def check_that_one_class_works(make: Make) -> None:
 def check_that_memory_is_bounded(make: Make) -> None:
     samples, model, held = samples_for(make), make(), []
     times, rounds = (
-        (2, 10) if takes_images(make) else (5, 20)
+        (2, 14) if takes_images(make) else (5, 20)
     )  # networks take their time; no buffer of rows has to fill
     for _ in range(rounds):
         model.partial_fit(np.repeat(samples.X, times, axis=0), np.repeat(samples.y, times))

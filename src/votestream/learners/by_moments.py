@@ -12,7 +12,7 @@ from votestream.array_checks import take
 from votestream.learners.base import Learner
 from votestream.learners.guard import Predictor, learned
 from votestream.learners.linear import LinearRule
-from votestream.learners.refresh import last_refresh
+from votestream.learners.refresh import held_samples
 from votestream.memory import ClassMoments, Pending
 from votestream.persistence import joined, part_of
 from votestream.place import Place, one_thread
@@ -100,8 +100,7 @@ class LinearLearner(MomentLearner):
     """
 
     def _predictor(self) -> LinearRule:
-        merged = int(self._merged.counts.sum())
-        held = max(merged, last_refresh(merged + len(self._pending)))
+        merged, held = self._held()
         moments = self._moments(held - merged)
         shared = self._shared(moments)
         rows = self._rows(shared, moments.counts, moments.means)
@@ -109,9 +108,11 @@ class LinearLearner(MomentLearner):
         return self._with(rule, set(self._pending.classes[held - merged :].tolist()))
 
     def _updated(self, predictor: LinearRule, changed: set[int]) -> LinearRule:
-        merged = int(self._merged.counts.sum())
-        held = max(merged, last_refresh(merged + len(self._pending)))
-        return self._with(predictor, changed) if predictor.basis[0] == (merged, held) else self._predictor()
+        return self._with(predictor, changed) if predictor.basis[0] == self._held() else self._predictor()
+
+    def _held(self) -> tuple[int, int]:
+        """Samples that are merged, and those that what is shared is made of."""
+        return held_samples(int(self._merged.counts.sum()), len(self._pending))
 
     def _with(self, rule: LinearRule, classes: set[int]) -> LinearRule:
         """The rule with the rows of these classes as they are now."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from votestream.learners.by_exemplars import ExemplarLearner
 from votestream.learners.guard import learned
 from votestream.learners.head import GrowingHead, unit_scale
 from votestream.learners.pilot import Pilot, neighbours
+from votestream.learners.presets import given_or_preset
 from votestream.learners.refresh import last_refresh
 from votestream.learners.registry import register
 from votestream.learners.revisited import Revisited
@@ -134,8 +133,7 @@ class CandidatesVoting(ExemplarLearner):
 
     def _setting(self, name: str) -> Any:
         """An argument, or the preset's value where the argument has its default."""
-        given = getattr(self, name)
-        return PAPER[name] if self.preset == "paper" and given == _default(type(self), name) else given  # type: ignore[arg-type]
+        return given_or_preset(self, name, PAPER)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -381,8 +379,3 @@ class CandidatesVoting(ExemplarLearner):
             self._pilot = Pilot(float(take(arrays, "pilot", np.float64, (), 0, 1)))
         self._scale = take_scale(arrays)
         self._random.restore(part_of(arrays, "random"))
-
-
-@cache
-def _default(cls: type[CandidatesVoting], name: str) -> Any:
-    return inspect.signature(cls).parameters[name].default

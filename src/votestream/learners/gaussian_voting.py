@@ -14,7 +14,7 @@ from votestream.learners.gaussian_predictor import Densities, Entry, Shared, pre
 from votestream.learners.guard import learned
 from votestream.learners.linear import whitening
 from votestream.learners.power import to_power
-from votestream.learners.refresh import last_refresh
+from votestream.learners.refresh import held_samples
 from votestream.learners.registry import register
 from votestream.learners.vote import Vote
 from votestream.memory import ClassGaussians, Pending, SharedScatter
@@ -207,8 +207,7 @@ class GaussianVoting(Learner):
 
     def _held(self) -> tuple[int, int]:
         """Samples that are folded in, and those that the shared covariance is made of."""
-        folded = int(self._gaussians.counts.sum())
-        return folded, max(folded, last_refresh(folded + len(self._pending)))
+        return held_samples(int(self._gaussians.counts.sum()), len(self._pending))
 
     def _with(self, predictor: Densities, classes: set[int]) -> Densities:
         """The predictor with these classes as they are now: their waiting rows folded into their directions."""

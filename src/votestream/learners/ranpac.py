@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from votestream.array_checks import demand, take
 from votestream.learners.base import Learner
 from votestream.learners.guard import learned
 from votestream.learners.linear import onto_simplex, slices
+from votestream.learners.presets import given_or_preset
 from votestream.learners.registry import register
 from votestream.memory import GramSums, Pending
 from votestream.memory.gram import System, ridge_solution
@@ -92,8 +92,7 @@ class RanPAC(Learner):
     # ---- learning -------------------------------------------------------------------------------
 
     def _begin(self, X: NDArray[np.float32]) -> None:
-        default = inspect.signature(type(self)).parameters["projection"].default
-        M = PAPER["projection"] if self.preset == "paper" and self.projection == default else self.projection
+        M = given_or_preset(self, "projection", PAPER)
         warn_of_offsets(X, common=3e4, differing=3e4, stacklevel=4)  # G, in float32, would hold nothing else
         self._allocate(X.shape[1], M, self.seed, 1 + (self.ridge == "held-out"))
 

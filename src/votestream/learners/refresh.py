@@ -25,3 +25,14 @@ def last_refresh(samples: int) -> int:
     [1, 150, 996, 1005, 49750]
     """
     return POINTS[bisect_right(POINTS, samples) - 1]
+
+
+def held_samples(merged: int, waiting: int) -> tuple[int, int]:
+    """Of a memory that has merged so many samples and lets others wait: these, and those up to the refresh.
+
+    What has been merged cannot be taken apart again, so a merge is a refresh too.
+
+    >>> held_samples(512, 100), held_samples(49_920, 40)
+    ((512, 608), (49920, 49920))
+    """
+    return merged, max(merged, last_refresh(merged + waiting))

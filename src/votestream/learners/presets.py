@@ -10,8 +10,8 @@ from typing import Any
 
 def given_or_preset(learner: Any, name: str, values: Mapping[str, Any]) -> Any:
     """An argument of the learner, or with preset="paper" the paper's value where the argument has its default."""
-    given = getattr(learner, name)
-    return values[name] if learner.preset == "paper" and given == _default(type(learner), name) else given
+    given, cls = getattr(learner, name), learner.__class__
+    return values[name] if learner.preset == "paper" and given == _default(cls, name) else given
 
 
 @cache

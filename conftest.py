@@ -9,7 +9,7 @@ import pytest
 
 from votestream.backbones.registry import BACKBONES
 from votestream.bench.suites import MAKERS
-from votestream.learners.registry import LEARNERS
+from votestream.core.registry import LEARNERS
 from votestream.memory.keep import KEEP_RULES
 from votestream.streams.make import STREAMS
 

@@ -23,9 +23,9 @@ import torch
 
 import votestream as vs
 from rows import COMMAND, RESULTS, write
-from votestream.learners.classifier import LAYOUT
-from votestream.learners.network import NetworkLearner
-from votestream.learners.replayed import PLAIN
+from votestream.compute.graph_cache import PLAIN
+from votestream.learners.network.classifier import LAYOUT
+from votestream.learners.network.network_learner import NetworkLearner
 
 METHODS = [m for m in ("er", "agem", "mir", "gss", "aser") if m in vs.list_learners()]
 BATCH = 10

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import votestream as vs
-from votestream.learners.network import NetworkLearner
+from votestream.learners.network.network_learner import NetworkLearner
 from votestream.testing.samples import ImageSamples as PictureStream
 from votestream.testing.samples import Samples as Stream
 

@@ -7,7 +7,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import votestream as vs
-from votestream.cli import app
+from votestream.cli.main import app
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from conftest import PictureStream, make_on_network, one_thread
-from votestream.learners.shapley import asv, knn_shapley
+from votestream.learners.network.shapley import asv, knn_shapley
 from votestream.memory import turns
 
 

@@ -27,8 +27,8 @@ from votestream.bench.results import FIELDS, Results, ResultsError
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES, find_suite
 from votestream.bench.tables import blocks, comma_separated, latex, markdown
-from votestream.cli import app
-from votestream.learners.revisited import Revisited
+from votestream.cli.main import app
+from votestream.learners.ours.nearest_cache import Revisited
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1])}  # the package that is under test
 BLOBS = StreamSpec(f"{__name__}:blobs")
@@ -470,7 +470,7 @@ def test_a_learner_with_a_budget_runs_with_each_of_the_suites():
     ]
     (one,) = added_methods("knn", {"budget": 7}, (10, 20))
     assert one.Q == 7
-    (free,) = added_methods("votestream.learners.ncm:NearestClassMean", {}, (10, 20))
+    (free,) = added_methods("votestream.learners.statistics.ncm:NearestClassMean", {}, (10, 20))
     assert (free.label, free.Q) == ("NearestClassMean", None)
 
 

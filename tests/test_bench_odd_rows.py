@@ -25,7 +25,7 @@ from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks, failures, latex, markdown, note
 from votestream.bench.workers import Report, _told
-from votestream.cli import app
+from votestream.cli.main import app
 from votestream.learners import NearestClassMean
 
 HERE = __name__

@@ -21,7 +21,7 @@ from votestream.bench.runs import KEY, Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks
 from votestream.bench.workers import Workers
-from votestream.cli import app
+from votestream.cli.main import app
 
 DOCS = Path(__file__).parents[1] / "docs" / "bench.md"
 MEASURED = (*KEY, "Q", "class order", "after each task", "by task", "Avg", "Last", "forgetting", "bytes", "error")
@@ -71,7 +71,7 @@ def example():
 def bench(folder, *arguments):
     (folder / "mine.py").write_text(example() + TROUBLE)
     env = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1]), "VOTESTREAM_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "votestream.cli", "bench", "run", "smoke", *arguments]
+    command = [sys.executable, "-m", "votestream", "bench", "run", "smoke", *arguments]
     return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

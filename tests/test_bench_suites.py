@@ -28,7 +28,7 @@ from votestream.bench.results import FIELDS, Results
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks, body, header, markdown, note
-from votestream.cli import app
+from votestream.cli.main import app
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1])}
 FEATURES, PICTURES = StreamSpec(f"{__name__}:features"), StreamSpec(f"{__name__}:pictures")
@@ -422,7 +422,7 @@ def test_norms_are_a_table_a_picture_and_part_of_the_page(norm_rows):
 )
 def test_steps_and_methods_can_be_chosen(arguments, steps, methods, monkeypatch):
     held = []
-    monkeypatch.setattr("votestream.bench.cli._where_data_is", lambda suite, _: suite)
+    monkeypatch.setattr("votestream.cli.bench._where_data_is", lambda suite, _: suite)
     monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
     told = CliRunner().invoke(app, ["bench", "run", *arguments, "--seeds", "1"])
     assert told.exit_code == 7, told.output
@@ -493,7 +493,18 @@ def test_a_packages_learner_and_stream_are_found_by_their_entry_points(package, 
 def test_offline_rivals_and_a_packages_learner_run_in_processes(package):
     """The whole way on the CPU, with the built-in backbone: command, worker, network, row, table."""
     env = {**ENV, "PYTHONPATH": os.pathsep.join([ENV["PYTHONPATH"], str(package)]), "VOTESTREAM_CACHE": str(package)}
-    command = [sys.executable, "-m", "votestream.cli", "bench", "run", "offline", "--preset", "short", "--seeds", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "votestream.cli.main",
+        "bench",
+        "run",
+        "offline",
+        "--preset",
+        "short",
+        "--seeds",
+        "1",
+    ]
     chosen = ["CN + Exp, short", "CandidatesVoting", "GaussianVoting", "shaded_ridge"]
     command += [part for name in chosen for part in ("--method", name)]
     command += ["--learner", "shaded_ridge", "--stream", "shades", "--limit", "6", "--jobs", "2", "--device", "cpu"]

@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 import votestream as vs
 from conftest import Stream, same_model
-from votestream.learners.head import GrowingHead
-from votestream.place import Place, small_product
+from votestream.compute.place import Place, small_product
+from votestream.learners.exemplars.head import GrowingHead
 
 
 def learner(**params):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from votestream.class_folders import by_label, layout_of, walk
+from votestream.images.class_folders import by_label, layout_of, walk
 
 
 def make(root, *files):

@@ -10,8 +10,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from votestream import __version__
-from votestream.cli import app
-from votestream.demo import CLASSES, sample
+from votestream.cli.main import app
+from votestream.streams.sample import CLASSES, sample_images
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def test_without_matplotlib_it_says_how_to_get_the_picture(monkeypatch):
 
 def test_the_sample_is_balanced_and_small():
     for part, per_class in (("train", 100), ("test", 50)):
-        images, labels = sample(part)
+        images, labels = sample_images(part)
         assert images.shape == (10 * per_class, 32, 32, 3)
         assert all((labels == name).sum() == per_class for name in CLASSES)
-    assert not set(map(bytes, sample("train")[0])) & set(map(bytes, sample("test")[0]))
+    assert not set(map(bytes, sample_images("train")[0])) & set(map(bytes, sample_images("test")[0]))
 
 
 def test_the_version_is_told():

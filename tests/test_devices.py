@@ -8,7 +8,7 @@ import torch
 
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features, same_model
-from votestream.place import Place
+from votestream.compute.place import Place
 
 
 @pytest.fixture(params=["torch on the CPU", "a GPU"])
@@ -25,7 +25,7 @@ def device(request, monkeypatch):
         self._here = device == "cpu"
 
     monkeypatch.setattr(Place, "__init__", elsewhere)
-    monkeypatch.setattr("votestream.learners.base.as_device", lambda device: torch.device("cpu"))
+    monkeypatch.setattr("votestream.core.learner.as_device", lambda device: torch.device("cpu"))
     return "cuda"
 
 

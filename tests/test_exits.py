@@ -147,7 +147,7 @@ def test_the_help_of_every_command_that_can_fail_tells_the_codes():
 
 
 def test_the_documented_table_is_that_of_the_module():
-    from votestream import exits
+    from votestream.common import exits
 
     codes = re.findall(r"^\| (\d+) \|", (CHECKOUT / "docs" / "photos.md").read_text(), re.MULTILINE)
     assert list(map(int, codes)) == [0, exits.PARTLY, exits.NOTHING, exits.INTERRUPTED]
@@ -213,7 +213,7 @@ def press(*arguments, real=learning.readings):
     return real(*arguments)
 
 learning.readings = press
-from votestream.cli import app
+from votestream.cli.main import app
 app(sys.argv[1:])
 """
 

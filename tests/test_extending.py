@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import votestream as vs
 from conftest import one_thread
 from test_plugins import install
-from votestream.cli import app
+from votestream.cli.main import app
 from votestream.testing import learner_checks
 
 DOCS = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")

@@ -154,7 +154,7 @@ def test_more_features_than_samples(name):
 def test_many_queries_are_answered_slice_by_slice_alike(name, data, monkeypatch):
     model = learned(name, *data)
     at_once = model.predict_proba(data[0])
-    monkeypatch.setattr("votestream.learners.linear.SLICE", 1000)
+    monkeypatch.setattr("votestream.learners.statistics.linear_rule.SLICE", 1000)
     assert np.allclose(model.predict_proba(data[0]), at_once, atol=1e-5)
     assert np.array_equal(model.predict(data[0]), model.classes_[at_once.argmax(1)])
 

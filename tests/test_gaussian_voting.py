@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 import votestream as vs
 from conftest import Stream, same_model
-from votestream.learners.refresh import last_refresh
+from votestream.core.refresh import last_refresh
 from votestream.memory import ClassGaussians
 from votestream.memory.gaussians import strongest, strongest_of_each
 from votestream.memory.scatter import SharedScatter

@@ -12,11 +12,11 @@ from torch.nn import functional as F
 
 import votestream as vs
 from conftest import PictureStream, make_on_network, one_thread, same_model
-from votestream import persistence
-from votestream.learners.classifier import Classifier
-from votestream.learners.gradients import _by_vmap, gradient_products
+from votestream.compute.random_pool import RandomPool
+from votestream.io import model_files as persistence
+from votestream.learners.network.classifier import Classifier
+from votestream.learners.network.gradients import _by_vmap, gradient_products
 from votestream.memory import GreedyMemory, distinct
-from votestream.random_pool import RandomPool
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +197,7 @@ def offered(gradients, monkeypatch):
         G = G if sums is None else sums @ G
         return G @ G.T
 
-    monkeypatch.setattr("votestream.learners.gss.gradient_products", products)
+    monkeypatch.setattr("votestream.learners.network.gss.gradient_products", products)
     X = np.zeros((20 + 40 * len(gradients), 2, 2, 3), np.uint8)
     X[20:, 0, 0, 0] = np.tile(np.arange(1, len(table)), 40)
     model = make_on_network("gss")(budget=20, lr=1e-6, batch_size=len(gradients))

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import votestream as vs
 from conftest import PictureStream, same_model
-from votestream.demo import sample
+from votestream.streams import sample_images
 
 
 def on_pixels(**params):
@@ -207,7 +207,7 @@ def windows(data, width=8):
 
 @pytest.mark.parametrize("learner", [vs.CandidatesVoting(budget=40, device="cpu"), vs.GaussianVoting(device="cpu")])
 def test_no_run_of_pixels_of_any_picture_is_in_the_file(tmp_path, learner):
-    images, labels = sample("test")
+    images, labels = sample_images("test")
     images, labels = images[::5], labels[::5]
     path = tmp_path / "m.safetensors"
     vs.ImageClassifier(learner=learner).partial_fit(images, labels).save(path)

@@ -7,7 +7,7 @@ import pytest
 
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features, same_model
-from votestream.learners.refresh import POINTS, last_refresh
+from votestream.core.refresh import POINTS, last_refresh
 
 LIVE = [name for name in ON_FEATURES if name not in ("ranpac", "joint")]  # those solve for everything, each time
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from votestream.compute.random_pool import RandomPool
 from votestream.memory import Balanced, ClassStatistics, ExemplarStore, FirstIn, Reservoir
 from votestream.memory.quota import Quota
-from votestream.random_pool import RandomPool
 
 
 def generator(seed=0):

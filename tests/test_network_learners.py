@@ -13,14 +13,14 @@ from torch.nn import functional as F
 
 import votestream as vs
 from conftest import TRAINED, PictureStream, make_on_network, one_thread, same_model
-from votestream.learners.agem import project
-from votestream.learners.augmentation import box, shift_and_flip
-from votestream.learners.classifier import Classifier
-from votestream.learners.gdumb import learning_rate
-from votestream.learners.passes import shortened
-from votestream.learners.replayed import MOST, PLAIN, Replayed
+from votestream.compute.graph_cache import MOST, PLAIN, Replayed
+from votestream.compute.random_pool import RandomPool
+from votestream.learners.network.agem import project
+from votestream.learners.network.augmentation import box, shift_and_flip
+from votestream.learners.network.classifier import Classifier
+from votestream.learners.network.gdumb import learning_rate
+from votestream.learners.network.passes import shortened
 from votestream.memory import ExemplarStore, ImageMemory, Reservoir, distinct
-from votestream.random_pool import RandomPool
 
 
 @pytest.fixture(autouse=True)
@@ -246,7 +246,7 @@ def test_picture_files_are_answered_a_part_at_a_time(pictures, tmp_path, monkeyp
     for path, picture in zip(paths, pictures.X, strict=False):
         Image.fromarray(picture).save(path)
     answers, sizes, check = model.predict_proba(pictures.X[:5]), [], model._check_X
-    monkeypatch.setattr("votestream.learners.network.READ", 2)
+    monkeypatch.setattr("votestream.learners.network.network_learner.READ", 2)
     monkeypatch.setattr(model, "_check_X", lambda X, width: sizes.append(len(X)) or check(X, width))
     assert np.allclose(model.predict_proba(paths), answers, atol=1e-6)
     assert model.predict(paths).tolist() == model.classes_[answers.argmax(1)].tolist()

@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 import votestream as vs
 from conftest import PictureStream, make_on_network, one_thread, same_model
-from votestream.learners import offline
-from votestream.learners.augmentation import brightened
-from votestream.learners.bic import corrected
-from votestream.learners.classifier import Classifier
-from votestream.learners.distillation import shared_loss, sigmoid_loss, soft_cross_entropy
-from votestream.learners.offline import OfflineLearner
-from votestream.learners.passes import train
-from votestream.learners.wa import align
+from votestream.learners.network.augmentation import brightened
+from votestream.learners.network.classifier import Classifier
+from votestream.learners.network.passes import train
+from votestream.learners.offline import offline_learner as offline
+from votestream.learners.offline.bic import corrected
+from votestream.learners.offline.distillation import shared_loss, sigmoid_loss, soft_cross_entropy
+from votestream.learners.offline.offline_learner import OfflineLearner
+from votestream.learners.offline.wa import align
 from votestream.memory.herding import herd
 from votestream.testing.samples import as_images
 

@@ -17,8 +17,8 @@ from safetensors.numpy import save_file
 
 import votestream as vs
 from conftest import PictureStream, make_on_network
-from votestream.learners.registry import LEARNERS
-from votestream.partial_files import beside
+from votestream.core.registry import LEARNERS
+from votestream.io.partial_files import beside
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_a_failure_while_saving_leaves_the_old_file(model, path, stream, monkeyp
         raise OSError("disk full")
 
     if moment == "write":
-        monkeypatch.setattr("votestream.persistence.os.fdopen", fail)
+        monkeypatch.setattr("votestream.io.model_files.os.fdopen", fail)
     else:
-        monkeypatch.setattr(f"votestream.persistence.os.{moment}", fail)
+        monkeypatch.setattr(f"votestream.io.model_files.os.{moment}", fail)
     with pytest.raises(OSError, match="disk full"):
         model.partial_fit(stream.X, stream.y).save(path)
     assert path.read_bytes() == old
@@ -132,7 +132,7 @@ def test_saving_to_a_folder_that_is_not_there_says_so(model, tmp_path):
 
 
 def test_a_newer_format_says_to_update(path, monkeypatch, model):
-    monkeypatch.setattr("votestream.persistence.FORMAT", 99)
+    monkeypatch.setattr("votestream.io.model_files.FORMAT", 99)
     model.save(path)
     monkeypatch.undo()
     with pytest.raises(vs.ModelFileError, match=r"newer VoteStream .*update votestream"):
@@ -164,7 +164,7 @@ def partial_files(folder):
 def test_what_a_killed_writer_left_is_removed_by_the_next_save(model, path):
     program = f"""
 import os, signal
-from votestream.persistence import write
+from votestream.io.model_files import write
 os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
 write({str(path)!r}, {{}}, {{}})
 """

@@ -17,11 +17,11 @@ from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, counts, paint, put, run
-from votestream.demo import sample
-from votestream.learners import ImageClassifier
 from votestream.photos.answering import _Decisions
 from votestream.photos.opening import photo_learners
 from votestream.photos.sidecar import sidecar_of
+from votestream.pipeline import ImageClassifier
+from votestream.streams import sample_images
 
 SOURCE = {"PYTHONPATH": str(Path(vs.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 
@@ -400,7 +400,7 @@ def test_a_command_without_what_it_needs_is_wrong_usage(arguments):
 
 def test_a_model_of_a_backbone_that_changed_is_refused(taught, photos, monkeypatch):
     changed = vs.from_module(vs.create_backbone("pixels")._network, input_size=2, name="pixels", feature_scale=3.0)
-    monkeypatch.setattr("votestream.learners.recall.create_backbone", lambda name, device: changed)
+    monkeypatch.setattr("votestream.backbones.reference.create_backbone", lambda name, device: changed)
     for command in (["learn", photos, "--model", taught], ["predict", taught, photos]):
         result = run(*command)
         assert result.exit_code == 2
@@ -495,7 +495,7 @@ LEARNERS = {"ours": (), "paper's": ("--learner", "candidates_voting", "--budget"
 def shelf(tmp_path_factory):
     """250 real photos of ten classes, and the models that runs without interruption make of them."""
     folder = tmp_path_factory.mktemp("shelf")
-    images, labels = sample("test")
+    images, labels = sample_images("test")
     for number, (image, label) in enumerate(zip(images[::2], labels[::2], strict=True)):
         put(folder / "photos" / label / f"{number}.png", image)
     for name, learner in LEARNERS.items():
@@ -510,7 +510,7 @@ def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, t
     model = tmp_path / "shop.safetensors"
     arguments = ["learn", str(shelf / "photos"), "--model", str(model), *LEARNERS[whole], "--device", "cpu"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "votestream.cli", *arguments],
+        [sys.executable, "-m", "votestream", *arguments],
         env={**os.environ, **SOURCE},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -733,7 +733,7 @@ def test_inspect_needs_no_backbone(taught, monkeypatch):
         raise AssertionError("the backbone was made")
 
     monkeypatch.setattr("votestream.backbones.registry.BACKBONES", {})
-    monkeypatch.setattr("votestream.learners.image_classifier.create_backbone", never)
+    monkeypatch.setattr("votestream.pipeline.image_classifier.create_backbone", never)
     assert "Backbone: pixels" in run("inspect", taught).stdout
 
 
@@ -786,7 +786,7 @@ def test_three_photos_could_have_been_three_others():
 
 
 def test_help_does_not_wait_for_the_network_and_tells_the_exit_codes():
-    code = "import sys, votestream.cli; print('torch' in sys.modules)"
+    code = "import sys, votestream.cli.main; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **SOURCE}, capture_output=True)
     assert done.stdout.strip() == b"False"
     for command in ("learn", "predict"):

@@ -28,7 +28,7 @@ def rounds(tmp_path):
 @pytest.fixture
 def terminal(monkeypatch):
     """As if somebody sat there: the tests' input is no terminal."""
-    monkeypatch.setattr("votestream.photos.cli.sys", type("", (), {"stdin": type("", (), {"isatty": lambda: True})}))
+    monkeypatch.setattr("votestream.cli.photos.sys", type("", (), {"stdin": type("", (), {"isatty": lambda: True})}))
 
 
 def test_of_train_and_test_only_train_is_learned_and_that_is_said(tmp_path, model):

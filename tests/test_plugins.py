@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from votestream.bench.suites import all_suites, find_suite
-from votestream.cli import app
+from votestream.cli.main import app
+from votestream.common.plugins import Registry
 from votestream.learners import LEARNERS
-from votestream.plugins import Registry
 
 MODULE = '''
 import numpy as np
@@ -189,11 +189,11 @@ def test_a_plug_ins_suite_is_listed_and_run_with_methods_of_the_plug_in(plugin):
 def test_plug_ins_are_neither_searched_nor_imported_before_they_are_needed(plugin):
     script = """
 import sys, votestream as vs
-import votestream.cli
+import votestream.cli.main
 assert "importlib.metadata" not in sys.modules, "entry points were searched"
-import numpy as np, votestream.plugins
+import numpy as np, votestream.common.plugins
 def never(**_): raise AssertionError("entry points were searched")
-votestream.plugins.entry_points = never
+votestream.common.plugins.entry_points = never
 model = vs.create("knn", budget=5, device="cpu").partial_fit(np.eye(4), [0, 1, 2, 3])
 model.save("m.safetensors")
 vs.load("m.safetensors")

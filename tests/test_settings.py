@@ -132,7 +132,9 @@ def test_a_learner_without_a_name_of_its_own_is_not_saved_as_its_parent(outside,
 
 
 def test_a_name_is_not_taken_twice(outside):
-    with pytest.raises(ValueError, match=r"'slda' is registered already: votestream\.learners\.slda\.StreamingLDA"):
+    with pytest.raises(
+        ValueError, match=r"'slda' is registered already: votestream\.learners\.statistics\.slda\.StreamingLDA"
+    ):
         vs.register("slda")(outside)
     assert type(vs.create("slda")) is vs.StreamingLDA
     vs.register("mine")(outside)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import votestream as vs
-from votestream.learners.tasks import TaskLedger
+from votestream.core.tasks import TaskLedger
 
 
 def tasks_of(labels, young=20, cut=None):

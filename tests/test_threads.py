@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features, same_model
-from votestream.place import one_thread
+from votestream.compute.place import one_thread
 
 
 def together(*jobs):

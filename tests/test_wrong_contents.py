@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 import mutations
 import votestream as vs
 from conftest import ON_FEATURES, make_on_features, one_thread, same_model
-from votestream.persistence import read, write
+from votestream.io.model_files import read, write
 
 ROUNDS = 14  # mutations of each learner's file; a campaign of thousands is the same with more
 

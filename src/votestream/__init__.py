@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         register_backbone,
     )
     from votestream.bench.suites import Method, StreamSpec, Suite, list_suites, register_suite
+    from votestream.io import ModelFileError
     from votestream.learners import (
         AGEM,
         ASER,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         GaussianVoting,
         GDumb,
         ICaRL,
-        ImageClassifier,
         JointProbe,
         JointTraining,
         KnowledgeDistillation,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         register,
     )
     from votestream.memory import list_keep_rules, register_keep
-    from votestream.persistence import ModelFileError
+    from votestream.pipeline import ImageClassifier
     from votestream.streams import (
         DataError,
         DataSet,
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         one_class_at_a_time,
         register_stream,
         repeated,
+        sample_images,
         stream,
         stream_from,
         task_free,
@@ -143,6 +144,7 @@ __all__ = [
     "register_stream",
     "register_suite",
     "repeated",
+    "sample_images",
     "stream",
     "stream_from",
     "task_free",
@@ -151,8 +153,9 @@ __all__ = [
 # scikit-learn and the backbones take most of a second to import: whoever uses neither does not wait for them.
 _ROOMS = (
     "votestream.learners",
+    "votestream.pipeline",
     "votestream.memory",
-    "votestream.persistence",
+    "votestream.io",
     "votestream.backbones",
     "votestream.streams",
     "votestream.bench.suites",

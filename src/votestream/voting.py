@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.place import Array, as_float64, library_of
+from votestream.compute.place import Array, as_float64, library_of
 
 EPS_N = 1e-8  # regularises the normalisation of the candidates
 EPS_R = 1e-8  # regularises the prior

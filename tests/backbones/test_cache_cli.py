@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from votestream.backbones import cached_features
-from votestream.cache_cli import app, size
+from votestream.cli.cache import app, size
 
 from .samples import pictures, tiny_backbone
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from votestream.backbones import ImageError, load_image
-from votestream.backbones.images import as_sequence, to_rgb
+from votestream.images.convert import as_sequence, to_rgb
 
 from .samples import pictures
 

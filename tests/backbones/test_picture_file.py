@@ -16,7 +16,8 @@ import pytest
 from PIL import Image
 
 import votestream as vs
-from votestream.backbones import ImageError, Preprocessing, images, load_image, picture_file
+from votestream.backbones import ImageError, Preprocessing, load_image
+from votestream.images import convert, files
 
 from .samples import pictures
 
@@ -41,12 +42,12 @@ def photo(path: Path, size: tuple[int, int] = (400, 300), **options: object) -> 
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """JPEGs of more than 50,000 pixels are reduced, as those of more than 70,000,000 are otherwise."""
-    monkeypatch.setattr(picture_file, "MAX_PIXELS", 50_000)
+    monkeypatch.setattr(files, "MAX_PIXELS", 50_000)
 
 
 def decoded_sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     sizes: list[tuple[int, int]] = []
-    plain = images.as_rgb
+    plain = convert.as_rgb
 
     def noting(image: Image.Image, name: str) -> Image.Image:
         sizes.append(image.size)
@@ -162,7 +163,7 @@ def test_the_first_photo_of_several_in_a_file_is_taken(tmp_path: Path, small_lim
 def test_large_pictures_are_decoded_one_at_a_time_and_small_ones_beside_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(picture_file, "LARGE", 1000)
+    monkeypatch.setattr(files, "LARGE", 1000)
     together, most, threads = [0], [0], set()
 
     def slow(image: Image.Image) -> None:
@@ -173,7 +174,7 @@ def test_large_pictures_are_decoded_one_at_a_time_and_small_ones_beside_them(
         together[0] -= 1
 
     def read(path: Path) -> None:
-        images.decode_path(path, slow, max_pixels=10_000)
+        convert.decode_path(path, slow, max_pixels=10_000)
 
     large, small = photo(tmp_path / "large.png", (40, 30)), photo(tmp_path / "small.png", (4, 3))
     with ThreadPoolExecutor(4) as pool:
@@ -186,7 +187,7 @@ def test_large_pictures_are_decoded_one_at_a_time_and_small_ones_beside_them(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_reads_large_pictures_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_file, "LARGE", 1000)
+    monkeypatch.setattr(files, "LARGE", 1000)
     path = photo(tmp_path / "large.png", (40, 30))
     load_image(path)  # so that the parent has its thread
     child = os.fork()
@@ -213,7 +214,7 @@ def test_pictures_converted_in_strips_are_the_same(mode: str, monkeypatch: pytes
     if mode == "P":
         image.info["transparency"] = 3
     whole = load_image(image)
-    monkeypatch.setattr(images, "STRIP", 50)
+    monkeypatch.setattr(convert, "STRIP", 50)
     np.testing.assert_array_equal(load_image(image), whole)
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from votestream.backbones import create_backbone, spread
 from votestream.backbones.resnet import ReducedResNet18
-from votestream.demo import sample
+from votestream.streams import sample_images
 
 from .samples import pictures
 
@@ -71,8 +71,8 @@ def test_the_shipped_weights_are_the_measured_ones_and_see_what_they_were_never_
         measured = {row["settings"] for row in csv.DictReader(file) if row["backbone"] == "reduced_resnet18"}
     assert all(f"digest {backbone.digest[:12]}" in settings for settings in measured)
     assert (resources.files("votestream.backbones") / "weights" / "reduced_resnet18.safetensors").stat().st_size < 2.5e6
-    images, labels = sample("train")
-    queries, truth = sample("test")
+    images, labels = sample_images("train")
+    queries, truth = sample_images("test")
     features, names = backbone(images), np.unique(labels)
     assert 0.9 < spread(features) < 1.1
     means = np.stack([features[labels == name].mean(0) for name in names])

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 import votestream as vs
-from votestream.backbones.progress import note
-from votestream.cli import app
+from votestream.cli.main import app
+from votestream.common.progress import note
 from votestream.streams import get, patient_http
 from votestream.streams.catalogue import SOURCES
 

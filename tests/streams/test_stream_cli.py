@@ -8,8 +8,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import votestream as vs
-from votestream.cli import app
-from votestream.stream_cli import STREAMS
+from votestream.cli.main import app
+from votestream.cli.stream import STREAMS
 from votestream.streams import list_streams
 from votestream.streams.plot import class_shares
 

@@ -5,12 +5,12 @@ from votestream.backbones import efficientnet, from_onnx, from_timm, from_torchv
 from votestream.backbones.backbone import Backbone, spread
 from votestream.backbones.cache import cached_features
 from votestream.backbones.cache_folder import CacheEntry, clear_cached, list_cached
-from votestream.backbones.images import load_image
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import BackboneUnavailable
-from votestream.backbones.picture_file import ImageError
 from votestream.backbones.preprocessing import Preprocessing
 from votestream.backbones.registry import create_backbone, list_backbones, register_backbone
+from votestream.images.convert import load_image
+from votestream.images.files import ImageError
 
 __all__ = [
     "Backbone",

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from votestream.backbones.images import Pictures, as_sequence
-from votestream.backbones.picture_file import MAX_PIXELS
 from votestream.backbones.preprocessing import Preprocessing
-from votestream.validation import as_device
+from votestream.common.validation import as_device
+from votestream.images.convert import Pictures, as_sequence
+from votestream.images.files import MAX_PIXELS
 
 
 class Backbone:

@@ -9,7 +9,7 @@ from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import import_optional
 from votestream.backbones.registry import register_backbone
-from votestream.extras import install_extra
+from votestream.common.extras import install_extra
 
 # As they were trained, which is not ImageNet's usual mean and std.
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3

@@ -13,9 +13,10 @@ from torch import Tensor
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.optional import import_optional
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
-from votestream.backbones.registry import did_you_mean, register_backbone
-from votestream.extras import install_extra
-from votestream.validation import as_device
+from votestream.backbones.registry import register_backbone
+from votestream.common.extras import install_extra
+from votestream.common.suggestions import did_you_mean
+from votestream.common.validation import as_device
 
 
 @register_backbone("onnx:FILE")

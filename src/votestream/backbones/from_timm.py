@@ -5,8 +5,9 @@ from __future__ import annotations
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import import_optional, import_torchvision
-from votestream.backbones.registry import did_you_mean, register_backbone
-from votestream.extras import install_extra
+from votestream.backbones.registry import register_backbone
+from votestream.common.extras import install_extra
+from votestream.common.suggestions import did_you_mean
 
 
 @register_backbone("timm:NAME")

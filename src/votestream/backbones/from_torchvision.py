@@ -10,7 +10,8 @@ from torch import nn
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
-from votestream.backbones.registry import did_you_mean, register_backbone
+from votestream.backbones.registry import register_backbone
+from votestream.common.suggestions import did_you_mean
 
 
 @register_backbone("torchvision:NAME")

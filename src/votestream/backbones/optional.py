@@ -6,7 +6,7 @@ import importlib
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from votestream.extras import install_extra
+from votestream.common.extras import install_extra
 
 
 class BackboneUnavailable(ImportError):

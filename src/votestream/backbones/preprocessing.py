@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from votestream.backbones.images import Picture, as_rgb, decode_path, load_image, to_rgb
-from votestream.backbones.picture_file import MAX_PIXELS, check_pixels
+from votestream.images.convert import Picture, as_rgb, decode_path, load_image, to_rgb
+from votestream.images.files import MAX_PIXELS, check_pixels
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

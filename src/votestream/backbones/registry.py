@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from votestream.backbones.backbone import Backbone
-from votestream.plugins import Registry
+from votestream.common.plugins import Registry
+from votestream.common.suggestions import did_you_mean
 
 BACKBONES: Registry[Callable[..., Backbone]] = Registry("backbone")
 
@@ -57,17 +57,3 @@ def list_backbones() -> list[str]:
         ['onnx:FILE', 'timm:NAME', 'torchvision:NAME']
     """
     return sorted(BACKBONES)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest known names as a question, or all of them where none is near.
-
-    Example:
-        >>> did_you_mean("resnet5", ["resnet50", "resnet18", "vgg16"])
-        "Did you mean 'resnet50' or 'resnet18'?"
-    """
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=3)
-    if near:
-        return f"Did you mean {' or '.join(map(repr, near))}?"
-    return f"Known: {', '.join(known[:20])}{', ...' if len(known) > 20 else '.'}"

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.backbones.registry import did_you_mean
 from votestream.bench.runs import Method, StreamSpec
+from votestream.common.suggestions import did_you_mean
 from votestream.learners import LEARNERS, Learner, list_learners
-from votestream.learners.image_classifier import ImageClassifier
-from votestream.learners.network import NetworkLearner
+from votestream.learners.network.network_learner import NetworkLearner
+from votestream.pipeline import ImageClassifier
 from votestream.streams import Stream, list_streams, stream, stream_from
 from votestream.streams.catalogue import SOURCES, data_folder, how_to_get, missing
 from votestream.streams.data_set import DataSet
@@ -28,7 +28,7 @@ from votestream.streams.make import _BENCHMARKS, STREAMS, checked_stream
 def find_learner(name: str) -> type[Learner]:
     """The class of a registered learner, or of `module:Class`.
 
-    >>> find_learner("ncm").__name__, find_learner("votestream.learners.slda:StreamingLDA").__name__
+    >>> find_learner("ncm").__name__, find_learner("votestream.learners.statistics.slda:StreamingLDA").__name__
     ('NearestClassMean', 'StreamingLDA')
     """
     if name in LEARNERS:
@@ -73,7 +73,7 @@ def _parameters(cls: type) -> list[str]:
 
 
 def make_stream(spec: StreamSpec, seed: int, backbone: Backbone | None, data_dir: str | None) -> Stream:
-    """The stream for a seed: a benchmark's, a registered one, "sample", or `module:function`.
+    """The stream for a seed: a benchmark's, a registered one, or `module:function`.
 
     A function of your own is called as `function(seed=..., backbone=..., **options)` and returns a `Stream`.
     """
@@ -100,16 +100,6 @@ def missing_data(spec: StreamSpec, data_dir: str | None) -> str | None:
     if not missing(source, folder):
         return None
     return f"{source.name} is not in {folder}: {how_to_get(source, folder)}."
-
-
-def sample_stream(seed: int, backbone: Backbone | None, tasks: int = 5, test_share: float | None = None) -> Stream:
-    """The 1,500 images that come with the package, as `votestream demo` has them."""
-    from votestream.demo import sample
-
-    how: dict[str, Any] = {"tasks": tasks, "seed": seed, "backbone": backbone, "name": "sample"}
-    if test_share is not None:
-        return stream_from(*sample("train"), test_share=test_share, **how)
-    return stream_from(*sample("train"), test=sample("test"), **how)
 
 
 @lru_cache(maxsize=2)
@@ -140,14 +130,12 @@ def _limited(made: Stream, limit: int) -> Stream:
 
 def find_stream(name: str) -> Callable[..., Stream] | None:
     """The function that makes a stream of one's own; None for benchmarks and folders."""
-    if name == "sample":
-        return sample_stream
     if name in _BENCHMARKS or name.startswith("folder:"):
         return None
     if name in STREAMS:
         return STREAMS[name]
     if ":" not in name:
-        raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, [*list_streams(), 'sample'])}")
+        raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, list_streams())}")
     found = _imported(name)
     if not callable(found):
         raise ValueError(f"{name} is no stream: it must be a function of seed and backbone that returns a Stream.")
@@ -155,8 +143,8 @@ def find_stream(name: str) -> Callable[..., Stream] | None:
 
 
 def is_own_stream(name: str) -> bool:
-    """Whether it names a stream that no suite need have: "sample", `module:function`, or a registered one."""
-    if name == "sample" or ":" in name:
+    """Whether it names a stream that no suite need have: `module:function`, or a registered one."""
+    if ":" in name:
         find_stream(name)  # which complains about what is not there
         return True
     return name in STREAMS

@@ -10,7 +10,7 @@ from typing import Any
 from votestream.bench.figures import Matrix, Panel, against_bytes, against_rates, curves, matrices, names, norms
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
-from votestream.printing import size
+from votestream.common.printing import size
 
 MARKERS = "os^Dv<>Pp*hX"
 PANELS: dict[str, Callable[[Suite, Rows], Any]] = {

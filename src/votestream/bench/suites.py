@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from votestream.backbones.registry import did_you_mean
 from votestream.bench.methods import (
     PAPER,
     all_at_once,
@@ -26,7 +25,8 @@ from votestream.bench.methods import (
 )
 from votestream.bench.paper import FEATURES, STEPS, in_steps
 from votestream.bench.runs import Method, StreamSpec, Suite
-from votestream.plugins import Registry
+from votestream.common.plugins import Registry
+from votestream.common.suggestions import did_you_mean
 
 BUDGETS = (1000, 2000, 5000, 10_000)
 CIFAR10 = StreamSpec("split-cifar10", {"tasks": 5})

@@ -1,36 +1,38 @@
 """What learns: one file a method."""
 
-from votestream.learners.agem import AGEM
-from votestream.learners.aser import ASER
-from votestream.learners.base import Learner
-from votestream.learners.bic import BiC
-from votestream.learners.candidates_voting import CandidatesVoting
-from votestream.learners.eeil import EEIL
-from votestream.learners.er import ExperienceReplay
-from votestream.learners.er_features import FeatureReplay
-from votestream.learners.exemplars import Exemplars
-from votestream.learners.fecam import FeCAM
-from votestream.learners.finetune import FineTuning
-from votestream.learners.gaussian_voting import GaussianVoting
-from votestream.learners.gdumb import GDumb
-from votestream.learners.gss import GSS
-from votestream.learners.icarl import ICaRL
-from votestream.learners.image_classifier import ImageClassifier
-from votestream.learners.joint import JointProbe
-from votestream.learners.joint_images import JointTraining
-from votestream.learners.kd import KnowledgeDistillation
-from votestream.learners.knn import NearestNeighbours
-from votestream.learners.lwf import LearningWithoutForgetting
-from votestream.learners.mir import MIR
-from votestream.learners.ncm import NearestClassMean
-from votestream.learners.network import NetworkLearner
-from votestream.learners.ranpac import RanPAC
-from votestream.learners.registry import LEARNERS, create, list_learners, load, register
-from votestream.learners.rls import StreamingRidge
-from votestream.learners.slda import StreamingLDA
-from votestream.learners.snapshot import Snapshot
-from votestream.learners.vote import Vote
-from votestream.learners.wa import WeightAligning
+import warnings
+from typing import Any
+
+from votestream.core.exemplars import Exemplars
+from votestream.core.learner import Learner
+from votestream.core.registry import LEARNERS, create, list_learners, load, register
+from votestream.core.snapshot import Snapshot
+from votestream.core.vote import Vote
+from votestream.learners.exemplars.er_features import FeatureReplay
+from votestream.learners.exemplars.joint_probe import JointProbe
+from votestream.learners.exemplars.knn import NearestNeighbours
+from votestream.learners.network.agem import AGEM
+from votestream.learners.network.aser import ASER
+from votestream.learners.network.er import ExperienceReplay
+from votestream.learners.network.gdumb import GDumb
+from votestream.learners.network.gss import GSS
+from votestream.learners.network.mir import MIR
+from votestream.learners.network.network_learner import NetworkLearner
+from votestream.learners.offline.bic import BiC
+from votestream.learners.offline.eeil import EEIL
+from votestream.learners.offline.finetune import FineTuning
+from votestream.learners.offline.icarl import ICaRL
+from votestream.learners.offline.joint_training import JointTraining
+from votestream.learners.offline.kd import KnowledgeDistillation
+from votestream.learners.offline.lwf import LearningWithoutForgetting
+from votestream.learners.offline.wa import WeightAligning
+from votestream.learners.ours.candidates_voting import CandidatesVoting
+from votestream.learners.ours.gaussian_voting import GaussianVoting
+from votestream.learners.statistics.fecam import FeCAM
+from votestream.learners.statistics.ncm import NearestClassMean
+from votestream.learners.statistics.ranpac import RanPAC
+from votestream.learners.statistics.rls import StreamingRidge
+from votestream.learners.statistics.slda import StreamingLDA
 
 __all__ = [
     "AGEM",
@@ -49,7 +51,6 @@ __all__ = [
     "GDumb",
     "GaussianVoting",
     "ICaRL",
-    "ImageClassifier",
     "JointProbe",
     "JointTraining",
     "KnowledgeDistillation",
@@ -69,3 +70,14 @@ __all__ = [
     "load",
     "register",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ImageClassifier":
+        from importlib import import_module
+
+        warnings.warn(
+            "votestream.learners.ImageClassifier is now votestream.ImageClassifier", DeprecationWarning, stacklevel=2
+        )
+        return import_module("votestream.pipeline").ImageClassifier
+    raise AttributeError(f"module 'votestream.learners' has no attribute {name!r}")

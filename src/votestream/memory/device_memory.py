@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from votestream.array_checks import take
+from votestream.compute.random_pool import RandomPool
+from votestream.io.array_checks import take
+from votestream.io.model_files import joined, part_of
 from votestream.memory.image_memory import ImageStore, longer, to_device
-from votestream.persistence import joined, part_of
-from votestream.random_pool import RandomPool
 
 TINY = 1e-30  # the rate of slots that are drawn after all others; a double still holds when its clocks go off
 

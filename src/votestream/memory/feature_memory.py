@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.array_checks import demand, take_generator
+from votestream.io.array_checks import demand, take_generator
+from votestream.io.model_files import joined, part_of
 from votestream.memory.keep import KEEP_RULES
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
-from votestream.persistence import joined, part_of
 
 
 class FeatureMemory:

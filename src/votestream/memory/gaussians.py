@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.linalg.lapack import ssyevd
 
-from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
+from votestream.io.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
 SPARE = 4

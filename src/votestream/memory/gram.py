@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.array_checks import MANY, check_products, demand, take
+from votestream.compute.place import Array, Place
+from votestream.io.array_checks import MANY, check_products, demand, take
 from votestream.memory.statistics import extended
-from votestream.place import Array, Place
 
 System = tuple[torch.Tensor, torch.Tensor]
 

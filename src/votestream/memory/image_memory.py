@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from votestream.array_checks import MANY, demand, take, take_classes, take_generator, take_number
+from votestream.io.array_checks import MANY, demand, take, take_classes, take_generator, take_number
+from votestream.io.model_files import joined, part_of
 from votestream.memory.keep import KEEP_RULES
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics, capacity
 from votestream.memory.store import ExemplarStore
-from votestream.persistence import joined, part_of
 
 
 class ImageStore:

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.array_checks import MANY, check_held, take, take_number
+from votestream.common.plugins import Registry
+from votestream.io.array_checks import MANY, check_held, take, take_number
 from votestream.memory.mean_distance import MeanDistance
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics
 from votestream.memory.store import ExemplarStore
-from votestream.plugins import Registry
 
 
 class KeepRule(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.array_checks import check_held, take
+from votestream.io.array_checks import check_held, take
 from votestream.memory.quota import Quota
 from votestream.memory.statistics import ClassStatistics, extended
 from votestream.memory.store import ExemplarStore

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.array_checks import MANY, ROUNDED, check_below, check_scatter, demand, take
+from votestream.io.array_checks import MANY, ROUNDED, check_below, check_scatter, demand, take
 from votestream.memory.statistics import extended
 
 SLACK = {"float32": 1e-3, "float64": 1e-9}  # what rounding may take from a scatter's being positive semidefinite

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from votestream.random_pool import RandomPool
+from votestream.compute.random_pool import RandomPool
 
 
 def uniform(slots: NDArray[np.intp], n: int, random: RandomPool) -> NDArray[np.intp]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import sger
 
-from votestream.array_checks import check_below, check_scatter, take
+from votestream.io.array_checks import check_below, check_scatter, take
 
 FULL = float(np.finfo(np.float32).max)
 SLACK = 1e-4  # what rounding may take from its being positive semidefinite, relative to its diagonal

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.array_checks import MANY, ROUNDED, check_below, demand, take
-from votestream.validation import LARGEST
+from votestream.common.validation import LARGEST
+from votestream.io.array_checks import MANY, ROUNDED, check_below, demand, take
 
 FULL = float(np.finfo(np.float64).max)
 AT_ONCE = 1 << 16  # rows for which room is taken at once

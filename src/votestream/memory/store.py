@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from votestream.array_checks import demand, take, take_classes, take_number
+from votestream.io.array_checks import demand, take, take_classes, take_number
 from votestream.memory.statistics import capacity, extended
 
 COLUMNS = ("_items", "_labels", "_arrivals", "_score")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.array_checks import check_all_met, demand, take, take_classes
+from votestream.io.array_checks import check_all_met, demand, take, take_classes
 
 
 class Waiting:

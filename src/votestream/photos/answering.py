@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.class_folders import walk
-from votestream.learners import CandidatesVoting, GaussianVoting, ImageClassifier, Learner, Vote
+from votestream.images.class_folders import walk
+from votestream.learners import CandidatesVoting, GaussianVoting, Learner, Vote
 from votestream.photos.reading import Reading, as_photos, readings
 from votestream.photos.report import task_name
+from votestream.pipeline import ImageClassifier
 
 TOP = 5
 

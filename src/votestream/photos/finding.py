@@ -7,8 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from votestream.class_folders import SUFFIXES, Layout, by_label, is_litter, label_of, layout_of, same_name, some, walk
-from votestream.exits import Refused
+from votestream.common.exits import Refused
+from votestream.images.class_folders import (
+    SUFFIXES,
+    Layout,
+    by_label,
+    is_litter,
+    label_of,
+    layout_of,
+    same_name,
+    some,
+    walk,
+)
 
 
 class PhotoError(Refused):

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from votestream.backbones.progress import progress_bar
-from votestream.class_folders import composed, some
-from votestream.learners import ImageClassifier
+from votestream.common.progress import progress_bar
+from votestream.images.class_folders import composed, some
 from votestream.photos.finding import Offer, PhotoError
 from votestream.photos.opening import check_target, open_model
 from votestream.photos.reading import Reading, readings
 from votestream.photos.sidecar import LearnedPhotos, check_place, followed, sidecar_of
+from votestream.pipeline import ImageClassifier
 
 SAVING = 0.2  # share of the time that saving may take: small models are saved after every batch
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
-from votestream.learners import LEARNERS, ImageClassifier, Learner, create, list_learners, load
-from votestream.persistence import ModelFileError
+from votestream.common.validation import as_device
+from votestream.io.model_files import ModelFileError
+from votestream.learners import LEARNERS, Learner, create, list_learners, load
 from votestream.photos.finding import PhotoError
-from votestream.validation import as_device
+from votestream.pipeline import ImageClassifier
 
 BACKBONE, LEARNER = "reduced_resnet18", "gaussian_voting"
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.images import explained
-from votestream.backbones.picture_file import MAX_PIXELS, ImageError, decode, identify
+from votestream.images.convert import explained
+from votestream.images.files import MAX_PIXELS, ImageError, decode, identify
 from votestream.photos.finding import Photo
 
 CHUNK = 1 << 20

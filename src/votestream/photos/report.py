@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from votestream.class_folders import some
-from votestream.learners.registry import from_parts
-from votestream.persistence import read
+from votestream.common.printing import shown, size
+from votestream.core.registry import from_parts
+from votestream.images.class_folders import some
+from votestream.io.model_files import read
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
-from votestream.printing import shown, size
 
 if TYPE_CHECKING:
     from votestream.photos.learning import Lesson

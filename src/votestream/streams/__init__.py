@@ -5,10 +5,11 @@ from votestream.streams.data_set import DataError, DataSet, DataWarning
 from votestream.streams.from_arrays import stream_from
 from votestream.streams.get import get_data
 from votestream.streams.image_files import ImageFiles
-from votestream.streams.life import blurry, long_tail, one_class_at_a_time, repeated, task_free
 from votestream.streams.load import load_data
 from votestream.streams.make import list_streams, register_stream, stream
+from votestream.streams.sample import sample_images
 from votestream.streams.tasks import Stream, Task
+from votestream.streams.transforms import blurry, long_tail, one_class_at_a_time, repeated, task_free
 
 __all__ = [
     "DataError",
@@ -26,6 +27,7 @@ __all__ = [
     "one_class_at_a_time",
     "register_stream",
     "repeated",
+    "sample_images",
     "stream",
     "stream_from",
     "task_free",

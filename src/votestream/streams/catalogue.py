@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from votestream.backbones.cache_folder import cache_folder
-from votestream.backbones.registry import did_you_mean
+from votestream.common.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)

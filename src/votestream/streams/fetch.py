@@ -10,8 +10,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from votestream.backbones.progress import note
-from votestream.printing import shown
+from votestream.common.printing import shown
+from votestream.common.progress import note
 from votestream.streams.data_set import DataError
 from votestream.streams.patient_http import open_url
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from votestream.backbones.images import load_image
-from votestream.backbones.picture_file import MAX_PIXELS, ImageError
-from votestream.backbones.progress import progress_bar
-from votestream.class_folders import SUFFIXES, Layout, by_label, layout_of, same_name, some, walk
+from votestream.common.progress import progress_bar
+from votestream.images.class_folders import SUFFIXES, Layout, by_label, layout_of, same_name, some, walk
+from votestream.images.convert import load_image
+from votestream.images.files import MAX_PIXELS, ImageError
 from votestream.streams.data_set import DataError, DataSet, warn
 from votestream.streams.image_files import ImageFiles, shape
 

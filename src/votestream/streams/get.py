@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from votestream.backbones.progress import note
+from votestream.common.progress import note
 from votestream.streams.catalogue import Archive, data_folder, find_source, missing
 from votestream.streams.data_set import DataError
 from votestream.streams.fetch import fetch, md5_of

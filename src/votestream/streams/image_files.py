@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from votestream.backbones.images import load_image
-from votestream.backbones.picture_file import MAX_PIXELS, ImageError
+from votestream.images.convert import load_image
+from votestream.images.files import MAX_PIXELS, ImageError
 
 
 class ImageFiles:

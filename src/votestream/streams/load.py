@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from votestream.backbones.registry import did_you_mean
+from votestream.common.suggestions import did_you_mean
 from votestream.streams.catalogue import SOURCES, data_folder, how_to_get, missing
 from votestream.streams.cifar import load_cifar
 from votestream.streams.core50 import load_core50

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from votestream.backbones.registry import did_you_mean
-from votestream.plugins import Registry
+from votestream.common.plugins import Registry
+from votestream.common.suggestions import did_you_mean
 from votestream.streams.catalogue import data_folder
 from votestream.streams.core50 import NC_SIZES, RUNS, published_tasks
 from votestream.streams.data_set import DataSet
@@ -33,13 +33,14 @@ _BENCHMARKS: dict[str, tuple[str, int | Sequence[int]]] = {
 
 
 def _check(name: str, make: Any) -> None:
-    if name in _BENCHMARKS or name == "sample":  # the bench calls the images that come with the package so
+    if name in _BENCHMARKS:
         raise ValueError(f"a stream called {name!r} comes with votestream; give yours another name")
     if ":" in name:
         raise ValueError(f"a stream's name has no colon, which tells of a file or a module, got {name!r}")
 
 
-STREAMS: Registry[Callable[..., Stream]] = Registry("stream", check=_check)  # those that are no benchmark of ours
+# Those that are no benchmark of the field.
+STREAMS: Registry[Callable[..., Stream]] = Registry("stream", check=_check, homes=("votestream.streams.sample",))
 M = TypeVar("M", bound=Callable[..., Stream])
 
 
@@ -64,7 +65,7 @@ def list_streams() -> list[str]:
 
     Example:
         >>> list_streams()
-        ['core50-nc', 'folder:PATH', 'split-cifar10', 'split-cifar100', 'tiny-imagenet']
+        ['core50-nc', 'folder:PATH', 'sample', 'split-cifar10', 'split-cifar100', 'tiny-imagenet']
     """
     return sorted([*_BENCHMARKS, "folder:PATH", *STREAMS])
 

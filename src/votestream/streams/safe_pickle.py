@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from votestream.printing import shown
+from votestream.common.printing import shown
 from votestream.streams.data_set import DataError
 
 # CIFAR-100's largest file takes about 300,000. Each may make an object of 64 bytes out of one byte of the file.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from votestream.class_folders import some
+from votestream.images.class_folders import some
 from votestream.streams.data_set import DataError, DataSet, take
 from votestream.streams.image_files import ImageFiles
 

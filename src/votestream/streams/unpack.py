@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from votestream.printing import shown
+from votestream.common.printing import shown
 from votestream.streams.data_set import DataError
 
 # Images hardly shrink when packed, and lists of file names some thirty times; bombs do a thousand times or more.

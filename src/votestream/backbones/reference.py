@@ -1,0 +1,37 @@
+"""How a saved model remembers the backbone it saw through, and finds it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from votestream.backbones import Backbone, create_backbone
+from votestream.io.file_header import checked_backbone
+from votestream.io.model_files import ModelFileError
+
+
+def describe(backbone: Backbone) -> dict[str, Any]:
+    """What a model file says of the backbone: enough to make it anew by name, and to tell another one."""
+    return {"name": backbone.name, "digest": backbone.digest, "input_size": backbone.input_size}
+
+
+def recall(about: dict[str, Any], given: str | Backbone | None, device: str | None) -> tuple[Backbone, str | Backbone]:
+    """The backbone that `describe` described, and what it was made from: `given`, or else its name."""
+    about = checked_backbone(about)
+    source = about["name"] if given is None else given
+    backbone = _make(source, device) if isinstance(source, str) else source
+    if backbone.digest != about["digest"]:
+        raise ModelFileError(
+            f"the model was taught through the backbone {about['name']!r} (digest {about['digest'][:12]}), "
+            f"but this is {backbone.name!r} (digest {backbone.digest[:12]}), whose features mean something else"
+        )
+    return backbone, source
+
+
+def _make(name: str, device: str | None) -> Backbone:
+    try:
+        return create_backbone(name, device=device or "auto")
+    except ValueError as problem:
+        raise ModelFileError(
+            f"the model was taught through the backbone {name!r}, which cannot be made here ({problem}); pass "
+            "it as vs.load(path, backbone=...)"
+        ) from None

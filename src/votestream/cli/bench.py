@@ -1,0 +1,374 @@
+"""`votestream bench`: run the comparisons, and turn their rows into tables, plots and a report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from votestream.cli.data import DataDir
+from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
+from votestream.common.extras import install_extra
+
+# Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
+if TYPE_CHECKING:
+    from votestream.bench.results import Results
+    from votestream.bench.runs import Suite
+
+app = typer.Typer(help="Compare methods on streams: runs, tables, plots, a report.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="SUITE", help="As `votestream bench list` has it.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        help="Folder of the results, one CSV file a suite; to read, also the checkout's.",
+        show_default="results",
+    ),
+]
+Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training part: to choose settings.")]
+
+
+class Preset(str, Enum):
+    short = "short"
+
+
+class Format(str, Enum):
+    md = "md"
+    tex = "tex"
+    csv = "csv"
+
+
+@app.command("list")
+def list_command(folder: Folder = None) -> None:
+    """Show the suites, their runs, and how many are done."""
+    from votestream.bench.results import HERE
+    from votestream.bench.suites import all_suites
+
+    table = Table("suite", "what", "streams", "methods", "rows")
+    where = _to_read(folder) or HERE
+    known = all_suites()
+    read = {suite.name: _rows_if_readable(suite.name, where) for suite in known}
+    for suite in known:
+        rows = read[suite.name]
+        streams = "; ".join(stream.title for stream in suite.streams)
+        there = "?" if rows is None else str(len(rows))
+        methods = len({(method.label, method.Q) for method in suite.methods})
+        table.add_row(suite.name, suite.title, streams, str(methods), there)
+    Console().print(table)
+    raise typer.Exit(PARTLY if None in read.values() else 0)
+
+
+@app.command("run", epilog=CODES)
+def run_command(
+    name: Name,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as the suite has.")] = None,
+    first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them; by default 0.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one a core.")] = None,
+    device: Annotated[
+        str, typer.Option(help='"auto" is the GPU, if any, for methods that train a network, else the CPU.')
+    ] = "auto",
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only methods whose name or learner fits; repeat it, * fits all.")
+    ] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only these streams of the suite, * fits all; or another: module:function, or a plug-in's name."
+        ),
+    ] = None,
+    budget: Annotated[
+        list[int] | None, typer.Option(min=1, help="Of the methods that have a budget, only these; repeat it.")
+    ] = None,
+    preset: Annotated[
+        Preset | None,
+        typer.Option(help="Methods of the suite that go over each task many times make a fifth of their passes."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many samples of each class arrive; tests are whole.")
+    ] = None,
+    learner: Annotated[
+        list[str] | None, typer.Option(help="One more learner: module:Class, or a name that `votestream.create` knows.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner.")
+    ] = None,
+    backbone: Annotated[str | None, typer.Option(help="Another backbone than the suite's.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed ones again.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run those that are there too, after you changed a learner; new rows count.")
+    ] = False,
+    validate: Validate = False,
+    folder: Folder = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
+    from votestream.bench.results import HERE
+    from votestream.bench.runner import clock, run_all
+    from votestream.bench.runs import key_of
+    from votestream.common.validation import as_device
+
+    folder = folder or HERE
+    try:
+        as_device(device)
+        suite = _asked(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
+        asked_streams = len(suite.streams)
+        suite = _where_data_is(suite, data_dir)
+        first = suite.first_seed if first_seed is None else first_seed
+        if suite.chooses and first < suite.first_seed:
+            raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")
+        runs = list(suite.runs(_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
+        results = _results(name, folder, validate)
+        results.rows()  # a file that cannot be gone on with is told before anything is run
+        folder.mkdir(parents=True, exist_ok=True)
+    except (ValueError, ImportError) as error:  # also a backbone whose package is missing
+        raise Refused(str(error)) from error
+    command = shlex.join(["votestream", *sys.argv[1:]])
+    where = None if data_dir is None else str(data_dir)
+    try:
+        how: dict[str, Any] = {"jobs": jobs, "device": device, "data_dir": where, "retry": retry, "again": again}
+        progress = run_all(runs, results, command=command, **how)
+    except KeyboardInterrupt:
+        ended = f"What has ended is in {results.path}" if results.path.exists() else "No run had ended yet"
+        stop(f"Interrupted. {ended}; the same command goes on.", INTERRUPTED)
+    there = f"{progress.done_before} of {progress.total} runs were there, " if progress.done_before else ""
+    typer.echo(f"{there}{progress.done} done in {clock(progress.seconds)}: {results.path}")
+    if progress.elsewhere:
+        typer.echo(f"{progress.elsewhere} more are done or under way in another process.")
+    asked = {run.key for run in runs}
+    failed = [row for row in results.rows() if row["error"] and key_of(row) in asked]
+    if failed:
+        typer.echo(f"{len(failed)} of them failed; `--retry` runs these again.", err=True)
+    if failed or len(suite.streams) < asked_streams:
+        raise typer.Exit(PARTLY)
+
+
+@app.command("show", epilog=CODES)
+def show_command(name: Name, validate: Validate = False, folder: Folder = None) -> None:
+    """Print a suite's tables in the terminal."""
+    from votestream.bench.tables import blocks, body, failures, header, note
+
+    suite, rows = _suite_and_rows(name, _there(folder), validate)
+    console = Console()
+    for block in blocks(suite, rows):
+        first, *others = header(block)
+        console.print(f"{suite.title}: {block.stream}", style="italic", markup=False, highlight=False)
+        table = Table(box=SIMPLE_HEAD, padding=0)
+        table.add_column(first, overflow="fold", min_width=10)
+        for column in others:
+            table.add_column(column.replace("difference", "differs"), justify="right")
+        for line in body(block):
+            table.add_row(*map(Text, line))
+        console.print(table)
+    typer.echo(note(suite))
+    versions = sorted({row["version"] for row in rows if row["version"]})
+    if len(versions) > 1:
+        typer.echo(f"Rows of versions {', '.join(versions)} are together here; `run --again` makes new ones.")
+    for failure in failures(suite, rows):
+        typer.echo(f"Failed: {failure}")
+
+
+@app.command("table", epilog=CODES)
+def table_command(
+    name: Name,
+    format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (a line a cell).")] = Format.md,
+    out: Annotated[Path | None, typer.Option(help="A file; by default it is printed.")] = None,
+    validate: Validate = False,
+    folder: Folder = None,
+) -> None:
+    """Write a suite's tables: ours with its interval, the paper's figures, the difference."""
+    from votestream.bench.tables import FORMATS
+
+    suite, rows = _suite_and_rows(name, _there(folder), validate)
+    _write(FORMATS[format.value](suite, rows), out)
+
+
+@app.command("plot", epilog=CODES)
+def plot_command(
+    name: Name,
+    out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default SUITE.png.")] = None,
+    validate: Validate = False,
+    folder: Folder = None,
+) -> None:
+    """Draw a suite's figure: curves after each task, accuracy against bytes, confusion matrices, or norms."""
+    import importlib.util
+
+    suite, rows = _suite_and_rows(name, _there(folder), validate)
+    out = out or Path(f"{name}.png")
+    check_out(out)
+    out = out if out.suffix else out.with_suffix(".png")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise Refused(f"Drawing needs matplotlib: {install_extra('plots')}.")
+    from votestream.bench.plot import plot_suite
+
+    try:
+        plot_suite(suite, rows, out)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    typer.echo(f"Picture: {out}")
+
+
+@app.command("report", epilog=CODES)
+def report_command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[SUITE]...", help="All that have rows unless given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
+    folder: Folder = None,
+) -> None:
+    """Write one page with every table and plot: a single file that needs nothing else."""
+    from votestream.bench.report import page
+    from votestream.bench.suites import all_suites
+
+    check_out(out)
+    where, left_out = _there(folder), False
+    if names:
+        found = [_suite_and_rows(name, where, False) for name in names]
+    else:
+        read = [(suite, _rows_if_readable(suite.name, where)) for suite in all_suites()]
+        found = [(suite, rows) for suite, rows in read if rows]
+        left_out = any(rows is None for _, rows in read)
+    if not found:
+        raise Refused(f"There are no results in {where}: `votestream bench run smoke` makes some.")
+    _write(page(found), out)
+    typer.echo(f"Report: {out}")
+    raise typer.Exit(PARTLY if left_out else 0)
+
+
+def _asked(
+    name: str, methods: list[str] | None, streams: list[str] | None, budgets: list[int] | None,
+    learners: list[str] | None, settings: list[str] | None, backbone: str | None, preset: Preset | None,
+    limit: int | None, validate: bool,
+) -> Suite:  # fmt: skip
+    """The suite with what the command adds and takes away."""
+    from dataclasses import replace
+
+    from votestream.bench.finding import added_methods, is_own_stream, the_backbone
+    from votestream.bench.runs import StreamSpec
+    from votestream.bench.suites import HELD_OUT, find_suite
+
+    suite = find_suite(name)
+    if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
+        suite = replace(find_suite(name, the_backbone(backbone, "cpu").feature_dim), backbone=backbone)
+    if settings and not learners:
+        raise ValueError("--set is for a learner given by --learner.")
+    extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
+    suite = suite.of_length("full" if preset is None else preset.value)
+    suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
+    own = [spec for spec in streams or [] if is_own_stream(spec)]
+    patterns = [spec for spec in streams or [] if spec not in own]
+    suite = replace(suite, streams=()) if own and not patterns else suite.only_streams(patterns)
+    specs = [*suite.streams, *(StreamSpec(spec) for spec in own)]
+    more: dict[str, Any] = {"test_share": HELD_OUT} if validate or suite.chooses else {}
+    more |= {} if limit is None else {"limit": limit}
+    return replace(suite, streams=tuple(replace(spec, options={**spec.options, **more}) for spec in specs))
+
+
+def _settings(pairs: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, values as JSON has them, or else as texts."""
+    made = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(f"--set takes NAME=VALUE, not {pair!r}.")
+        try:
+            made[name] = json.loads(value)
+        except json.JSONDecodeError:
+            made[name] = value
+    return made
+
+
+def _where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
+    """The suite without the streams whose data is not here, which are named."""
+    from dataclasses import replace
+
+    from votestream.bench.finding import missing_data
+
+    where = None if data_dir is None else str(data_dir)
+    absent = {stream.name: missing_data(stream, where) for stream in suite.streams}
+    for why in filter(None, absent.values()):
+        typer.echo(f"Left out: {why}", err=True)
+    here = tuple(stream for stream in suite.streams if not absent[stream.name])
+    if not here:
+        raise ValueError(f"None of the streams of {suite.name} has its data here.")
+    return replace(suite, streams=here)
+
+
+def _digest(backbone: str) -> str:
+    from votestream.bench.finding import the_backbone
+
+    return the_backbone(backbone, "cpu").digest[:12]
+
+
+def _results(name: str, folder: Path, validate: bool) -> Results:
+    from votestream.bench.results import Results
+
+    return Results(folder / f"{name}{'_validation' if validate else ''}.csv")
+
+
+def _to_read(folder: Path | None) -> Path | None:
+    """The folder of results to read: the one named, that of the working folder, or the checkout's; None without any."""
+    from votestream.bench.results import HERE, checkout_results
+
+    if folder is not None or HERE.is_dir():
+        return folder or HERE
+    found = checkout_results()
+    if found is not None:
+        note(f"results are read from {found}: there are none in this folder.")
+    return found
+
+
+def _there(folder: Path | None) -> Path:
+    found = _to_read(folder)
+    if found is None:
+        raise Refused(
+            "There is no folder `results` here, and votestream is not installed from a checkout, which has one: go to "
+            "the folder that holds it, name it by --results, or make results by `votestream bench run smoke`."
+        )
+    return found
+
+
+def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
+    """The rows of a suite; None, and a word why, where the file is not one of results."""
+    try:
+        return _results(name, folder, False).rows()
+    except (ValueError, OSError) as error:
+        typer.echo(f"Left out: {error}", err=True)
+        return None
+
+
+def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, list[dict[str, str]]]:
+    from dataclasses import replace
+
+    from votestream.bench.results import HERE, checkout_results
+    from votestream.bench.suites import find_suite
+
+    try:
+        suite, results = find_suite(name), _results(name, folder, validate)
+        rows = results.rows()
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    if not rows:
+        where = "" if folder == HERE else f" --results {shlex.quote(str(folder))}"
+        command = f"votestream bench run {name}{' --validate' if validate else ''}{where}"
+        theirs = checkout_results()
+        others = f" The checkout's are in {theirs}: name it by --results." if theirs and folder == HERE else ""
+        raise Refused(f"There are no rows in {results.path}: `{command}` makes them.{others}")
+    return replace(suite, held_out=validate), rows
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    check_out(out)
+    out.write_text(text, encoding="utf-8")

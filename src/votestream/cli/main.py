@@ -1,0 +1,74 @@
+"""The command `votestream`."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from votestream._version import __version__
+from votestream.cli.bench import app as bench_app
+from votestream.cli.cache import app as cache_app
+from votestream.cli.data import app as data_app
+from votestream.cli.photos import app as photos_app
+from votestream.cli.stream import app as stream_app
+from votestream.common.exits import Commands, check_out
+
+app = typer.Typer(
+    cls=Commands,
+    help="Learn new classes from a stream, without forgetting the old ones and without keeping the data.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+app.add_typer(bench_app, name="bench")
+app.add_typer(cache_app, name="cache")
+app.add_typer(photos_app)
+app.add_typer(data_app, name="data")
+app.add_typer(stream_app, name="stream")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"votestream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Learn new classes from a stream."""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("votestream-demo.png"),
+    budget: Annotated[int, typer.Option(min=10, help="Exemplar features that CandidatesVoting keeps.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Order of classes and images.")] = 0,
+) -> None:
+    """Learn ten classes of real images, two at a time, in front of your eyes (seconds, no download)."""
+    from votestream.cli import demo as show  # the network is loaded only by who looks through it
+
+    console = Console()
+    check_out(out)
+    console.print(
+        "Ten classes of CIFAR-10 arrive two at a time; each image is seen once.\n"
+        f"CandidatesVoting keeps at most {budget} feature vectors, GaussianVoting none, and neither keeps an image.\n"
+    )
+    outcome = show.run(console, seed, budget)
+    show.report_memory(console, outcome)
+    if importlib.util.find_spec("matplotlib") is None:
+        console.print("No picture was drawn: pip install 'votestream\\[plots]' brings matplotlib.")
+        return
+    show.plot(outcome, out)
+    console.print(f"Curves and confusion matrices: [bold]{out}[/bold]")
+
+
+if __name__ == "__main__":
+    app()

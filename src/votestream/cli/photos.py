@@ -1,0 +1,186 @@
+"""`votestream learn`, `predict` and `inspect`: for people with folders of photos."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, stop
+from votestream.common.printing import shown
+from votestream.images.class_folders import some
+from votestream.photos.finding import Offer, PhotoError, offer
+from votestream.photos.sidecar import sidecar_of
+
+# Whatever brings the network along is imported by the command that runs it: --help should not wait for it.
+if TYPE_CHECKING:
+    from votestream.photos.learning import Lesson
+
+app = typer.Typer()
+
+Model = Annotated[Path, typer.Argument(help="The model file.", show_default=False)]
+Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_default="auto")]
+MaxPixels = Annotated[
+    int | None,
+    typer.Option(min=1, help="Skip larger photos; JPEGs may have 3 times as many.", show_default="70000000"),
+]
+Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@app.command(epilog=CODES)
+def learn(
+    photos: Annotated[Path, typer.Argument(help="A folder that holds one folder of photos for each class.")],
+    model: Annotated[Path, typer.Option(help="The model file; it is made, or goes on learning.")],
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="What looks at the photos; only for a new model.", show_default="reduced_resnet18"),
+    ] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Exemplars kept, by learners that keep any; only for a new model.", show_default="2000"
+        ),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="A name for the task that this run's new classes form.", show_default="run N")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Order of the photos, and what a new model draws.")] = 0,
+    device: Device = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the classes and what would be learned; write nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="The folder's own folders are the classes, however it looks.")
+    ] = False,
+    max_pixels: MaxPixels = None,
+) -> None:
+    """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
+
+    No photo is kept, and none is learned twice: MODEL.learned holds digests.
+    Stop it whenever you like: the same command goes on where it was.
+    """
+    found = offer(photos, ignore=(model, sidecar_of(model)))
+    for text in found.notes:
+        note(text)
+    if found.doubt and not yes:
+        _settle(found, photos, model, dry_run)
+    from votestream.photos.learning import rehearse, teach
+
+    settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
+    settings["max_pixels"] = max_pixels
+    lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed)
+    if lesson.interrupted:
+        stop(_interrupted(lesson, model), INTERRUPTED)
+    _name_skipped(lesson.problems)
+    if dry_run:
+        from rich.console import Console
+
+        from votestream.photos.report import print_trial
+
+        print_trial(lesson, model, Console())
+    elif lesson.model is None:
+        stop(f"No photo could be read, so there is no model {model}.", NOTHING)
+    else:
+        _summarise(lesson, model)
+    raise typer.Exit(PARTLY if lesson.problems else 0)
+
+
+@app.command(epilog=CODES)
+def predict(
+    model: Model,
+    files: Annotated[list[Path], typer.Argument(help="Photos, and folders of photos.", show_default=False)],
+    as_json: Json = False,
+    device: Device = None,
+    max_pixels: MaxPixels = None,
+) -> None:
+    """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line."""
+    from votestream.photos.answering import answers, files_in
+    from votestream.photos.opening import load_on_photos
+
+    asked, answered = load_on_photos(model, device), False
+    if max_pixels is not None:
+        asked.backbone_.max_pixels = max_pixels
+    paths, problems = files_in(files)
+    for answer in answers(asked, paths):
+        if answer.problem:
+            problems.append(answer.problem)
+            continue
+        answered = True
+        if as_json:
+            typer.echo(json.dumps({"file": str(answer.path), **(answer.numbers or {})}))
+        else:
+            typer.echo(f"{shown(answer.path)}: {shown(answer.words)}")
+    _name_skipped(problems)
+    raise typer.Exit((PARTLY if answered else NOTHING) if problems else 0)
+
+
+@app.command(epilog=CODES)
+def inspect(model: Model, as_json: Json = False) -> None:
+    """Show what a model holds: classes, tasks, counts, settings, and its memory against that of the images."""
+    from rich.console import Console
+
+    from votestream.photos.report import print_report, report
+
+    about = report(model)
+    if as_json:
+        typer.echo(json.dumps(about))
+    else:
+        print_report(about, Console())
+
+
+def _settle(found: Offer, photos: Path, model: Path, dry_run: bool) -> None:
+    """Ask whether the folder's own folders are the classes, where they do not look like it."""
+    if model.exists():
+        from votestream.photos.report import report
+
+        known = {str(row["label"]) for row in report(model)["classes"]}
+        if known & set(found.labels):
+            return  # it was asked, and agreed to, when the model met them
+    again = f"votestream learn {shlex.quote(str(found.instead))} --model {shlex.quote(str(model))}"
+    meant = (
+        f"If the classes lie a level deeper, use `{again}`." if found.instead else "Move what is no class elsewhere."
+    )
+    if not dry_run and not sys.stdin.isatty():
+        raise PhotoError(f"{found.doubt} {meant} To learn {some(found.labels, 3)} as classes, add --yes.")
+    note(f"{found.doubt} {meant}")
+    if not dry_run and not agreed(shown(f"Learn {some(found.labels, 3)} as classes all the same?")):
+        stop("Nothing was learned.", NOTHING)
+
+
+def _name_skipped(problems: list[str]) -> None:
+    for problem in problems:
+        typer.echo(f"Skipped: {shown(problem)}", err=True)
+
+
+def _interrupted(lesson: Lesson, path: Path) -> str:
+    if lesson.learned:
+        return f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there."
+    state = f"{path} is as it was" if path.exists() else "there is no model yet"
+    return f"Interrupted before anything was learned: {state}."
+
+
+def _learned(lesson: Lesson) -> str:
+    from votestream.photos.report import count
+
+    photos, classes = sum(lesson.learned.values()), len(lesson.learned)
+    return f"{count(photos, 'photo')} of {count(classes, 'class', 'classes')} learned"
+
+
+def _summarise(lesson: Lesson, path: Path) -> None:
+    from votestream.photos.report import memory_line, passed_over, report
+
+    old = [label for label in lesson.learned if label not in lesson.new]
+    lines = [f"{_learned(lesson)} into {path}." if lesson.learned else "There was nothing new to learn."]
+    if lesson.new:
+        lines.append(f"New, as task {lesson.task}: {some(lesson.new)}.")
+    if old:
+        lines.append(f"Old, with new photos: {some(sorted(old))}.")
+    for line in (*lines, passed_over(lesson), memory_line(report(path))):
+        typer.echo(shown(line))

@@ -1,0 +1,122 @@
+"""Where arrays live: NumPy computes on the CPU, torch on a GPU, by the same lines of code.
+
+Steps on batches of ten are bound by the cost of a call, which is smaller in NumPy than in torch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from votestream.common.validation import as_device
+
+ONE_THREAD = 1 << 18  # multiplications that OpenBLAS does not spread
+Array = Any  # np.ndarray on the CPU, torch.Tensor on a GPU
+
+# What the two do not call by the same name or method; all take `axis=` and `keepdims=`.
+# The reductions are the bare ufuncs: np.max and its like cost twice as much on small arrays.
+NUMPY = SimpleNamespace(
+    amax=np.maximum.reduce,
+    amin=np.minimum.reduce,
+    sum=np.add.reduce,
+    exp=np.exp,
+    sqrt=np.sqrt,
+    arange=np.arange,
+    concatenate=np.concatenate,
+)
+TORCH = SimpleNamespace(
+    amax=torch.amax,
+    amin=torch.amin,
+    sum=torch.sum,
+    exp=torch.exp,
+    sqrt=torch.sqrt,
+    arange=torch.arange,
+    concatenate=torch.cat,
+)
+
+
+def library_of(array: Array) -> SimpleNamespace:
+    return NUMPY if isinstance(array, np.ndarray) else TORCH
+
+
+def as_float64(array: Array) -> Array:
+    return array.astype(np.float64) if isinstance(array, np.ndarray) else array.double()
+
+
+_LIMITING = threading.Lock()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS does what is inside on one thread.
+
+    For products and decompositions of a fraction of a millisecond: a second thread hardly helps, and has to be waited
+    for many times as long when other programs keep the cores busy. Entering takes a hundredth of a millisecond, too
+    long for a step on ten rows: those use `small_product`.
+
+    The number of threads belongs to the whole process, so one thread of ours at a time sets it and puts it back; who
+    comes meanwhile goes on with what it finds. So nothing is left behind, in whatever order they leave.
+
+    >>> with one_thread():
+    ...     product = np.ones((2, 3)) @ np.ones((3, 2))
+    """
+    if not _LIMITING.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _blas().limit(limits=1):
+            yield
+    finally:
+        _LIMITING.release()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    import_module("scipy.linalg")  # it brings a BLAS of its own, which would not be seen if it came later
+    return ThreadpoolController().select(user_api="blas")
+
+
+def small_product(A: Array, B: Array) -> Array:
+    """A @ B for a step on few rows, on one thread.
+
+    OpenBLAS spreads a product over threads from about a quarter of a million multiplications on. Waking a
+    thread takes about as long as such a product, and far longer while other programs keep the cores busy;
+    so larger ones are done in pieces, unless the pieces would be slivers.
+    """
+    rows = ONE_THREAD // (B.shape[0] * B.shape[1])
+    if not isinstance(A, np.ndarray) or len(A) <= rows or rows < 4:
+        return A @ B
+    result = np.empty((len(A), B.shape[1]), A.dtype)
+    for start in range(0, len(A), rows):
+        np.matmul(A[start : start + rows], B, out=result[start : start + rows])
+    return result
+
+
+class Place:
+    """A device, and the way of arrays there and back.
+
+    >>> place = Place("cpu")
+    >>> place.get(place.put(np.array([1, 2]))).tolist()
+    [1, 2]
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = as_device(device)
+        self._here = self.device.type == "cpu"
+
+    def put(self, array: NDArray[Any]) -> Array:
+        """The array, over there; on the CPU that is here, and nothing is copied."""
+        return array if self._here else torch.from_numpy(array).to(self.device)
+
+    def get(self, array: Array) -> NDArray[Any]:
+        return array if self._here else array.cpu().numpy()

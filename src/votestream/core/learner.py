@@ -1,0 +1,399 @@
+"""The contract every learner keeps, and what they share: input checks, labels, tasks, saving."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from votestream._version import __version__
+from votestream.common.validation import (
+    OUTLYING,
+    as_device,
+    as_features,
+    as_labels,
+    as_task,
+    check_column_names,
+    check_known_labels,
+    check_reach,
+    check_seed,
+    in_units,
+    scale_unit,
+)
+from votestream.core.guard import Guard, Naming, Predictor, Prepared, leading, learned
+from votestream.core.held_bytes import held_bytes
+from votestream.core.registry import LEARNERS
+from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
+from votestream.core.tasks import TaskLedger
+from votestream.io import model_files
+from votestream.io.array_checks import check_diverged
+from votestream.io.file_header import (
+    check_names,
+    checked_classes,
+    checked_feature_names,
+    checked_params,
+    checked_unit,
+    checked_width,
+)
+
+
+class Learner(ClassifierMixin, BaseEstimator):
+    """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
+
+    A subclass stores its constructor's arguments and writes these methods: `_begin` (allocate, for the
+    first samples), `_learn` (rows of one task), `_predictor` (an immutable way to answer) and
+    `_arrays` / `_set_arrays` (everything it would need to go on). Classes are numbers there, counted in
+    order of first appearance; the labels users give stay in this file, and so does the order of `classes_`. A subclass
+    whose answers come straight from what it learns with writes `_decide` and `_probabilities` instead of `_predictor`:
+    its answers then wait while another thread learns.
+
+    Threads: any number may predict while one learns. Each answer is that of the model after some whole call of
+    `partial_fit`; one asked for while a call is under way may be that from before it. Calls that learn wait for
+    each other.
+    """
+
+    name = ""
+    bounded = True  # with all classes met, what is kept grows no more; False for a learner that keeps the data
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]  # where the first rows came as a data frame
+    _index: dict[str | int, int]
+    _broken = False
+    # A power of two: what rows are multiplied by where features are so large or small, as 1e-30, that float32
+    # products would overflow or vanish. It changes no digit.
+    _unit = 1.0
+    _working: tuple[str, ...] = ()  # attributes that can be made again from the others
+    _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
+    _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
+    # Constructor arguments that every learner has.
+    seed: int
+    device: str
+    batch_size: int
+    young: int
+
+    @property
+    def _guard(self) -> Guard:
+        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+    ) -> Learner:
+        """Learn the rows in their order, in mini-batches of `batch_size`.
+
+        X: features (n, D), a NumPy array, a data frame or a torch tensor. y: n labels, strings or integers; unseen
+        ones become new classes. task: the task that new classes belong to; left out, it is found. classes:
+        scikit-learn's list of all classes to come, which is not needed; where given, y may hold no others.
+        """
+        with self._guard.lock:
+            self._partial_fit(X, y, task, classes)
+        return self
+
+    def _partial_fit(self, X: ArrayLike, y: ArrayLike, task: str | int | None, classes: ArrayLike | None) -> None:
+        fitted = self._is_fitted()
+        if self._broken:
+            self._check_fitted()
+        rows, unit = self._rows_to_learn(X, fitted)
+        known = getattr(self, "feature_names_in_", None)
+        names = check_column_names(known, X, type(self).__name__, fitted)
+        labels = as_labels(y, len(rows))
+        told = None if task is None else as_task(task)
+        index: dict[str | int, int] = self._index if fitted else {}
+        new = check_known_labels(labels, index, self._naming().seen if fitted else (), classes)
+        self._check_settings()
+        self._foresee(len(index), len(index) + len(new), rows.shape[1])
+        if not fitted:
+            self._unit = unit
+            self._begin(rows[: self.batch_size])
+            self._began = {name: getattr(self, name) for name in self._fixed}
+            self._index = index
+            self._tasks = TaskLedger(int(self.young))
+            if names is not None:
+                self.feature_names_in_ = names
+            self.n_features_in_ = rows.shape[1]
+        try:
+            if told is not None:
+                self._tasks.tell(told)
+            numbers = np.array([index.setdefault(label, len(index)) for label in labels])
+            for start, end in self._tasks.cut(numbers.tolist(), told=told is not None):
+                self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
+        except BaseException:  # Ctrl-C, or no memory left: rows are half applied, and must not pass for learned
+            self._broken = True
+            raise
+        finally:
+            self._guard.learned(index, labels)
+
+    def _rows_to_learn(self, X: ArrayLike, fitted: bool) -> tuple[NDArray[Any], float]:
+        """The rows as they are learned, none out of all proportion to the first ones; and the unit they are in."""
+        if fitted and self._unit == 1 and type(self)._check_X is Learner._check_X:  # one look at each number
+            return as_features(X, self.n_features_in_, type(self).__name__, OUTLYING), 1.0
+        rows, unit = self._check_X(X, self.n_features_in_ if fitted else None), self._unit
+        if rows.dtype == np.float32:  # features, not images
+            if not fitted:
+                unit = scale_unit(rows[: self.batch_size])
+                rows = in_units(rows, unit)
+            check_reach(rows, unit)
+        return rows, unit
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Learner:
+        """Forget everything, then learn the rows; a call that is refused leaves the model as it was."""
+        fresh = self._afresh()
+        fresh.partial_fit(X, y)
+        arguments = {*self.get_params(deep=False), "_own_guard"}
+        found = {name: value for name, value in vars(fresh).items() if name not in arguments}
+        with self._guard.lock:
+            self.__dict__.update(found)
+            for name in {"_broken", "feature_names_in_"} - set(found):  # not every model has these
+                self.__dict__.pop(name, None)
+            self._guard.forget()
+        return self
+
+    def _afresh(self) -> Learner:
+        """One with the same settings that has learned nothing."""
+        return type(self)(**self.get_params(deep=False))
+
+    def _next_task(self) -> str:
+        """A name for a task that is told without one: "task 1" and so on."""
+        names = self.tasks_ if self._is_fitted() else []
+        return next(name for n in range(len(names) + 1) if (name := f"task {len(names) + 1 + n}") not in names)
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The label of each row, (n,)."""
+        rows, now = self._query(X), self._now()
+        if now.predictor is None:
+            with self._guard.lock:
+                now, chosen = self._now(), self._decide(rows)
+        else:
+            chosen = now.predictor.decide(rows)
+        return now.naming.seen[chosen]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each class, (n, C); rows sum to 1, columns stand as in `classes_`."""
+        rows, now = self._query(X), self._now()
+        if now.predictor is None:
+            with self._guard.lock:
+                now, shares = self._now(), self._probabilities(rows)
+        else:
+            shares = now.predictor.probabilities(rows)
+        return leading(shares)[:, now.naming.order]
+
+    def _now(self) -> Prepared:
+        """What answers, made anew where learning has gone on since."""
+        guard, now = self._guard, self._guard.now
+        settings = tuple([getattr(self, name) for name in self._asked_with])
+        if now is None or now.settings != settings:
+            with guard.lock:
+                if guard.now is not None and guard.now.settings == settings:
+                    return guard.now  # another thread was quicker
+                self._check_fitted()
+                self._check_settings()
+                before, changed = guard.before, guard.changed
+                if before is not None and before.settings == settings and before.predictor is not None:
+                    predictor = self._updated(before.predictor, changed)
+                else:
+                    predictor = self._predictor()
+                now = guard.now = Prepared(self._naming(), predictor, settings)
+                guard.before, guard.changed = None, set()
+        return now
+
+    def _naming(self) -> Naming:
+        """The labels so far; under the lock."""
+        naming = self._guard.naming
+        if naming is None or len(naming.seen) != len(self._index):
+            naming = self._guard.naming = Naming.of(list(self._index))
+        return naming
+
+    def _query(self, X: ArrayLike) -> NDArray[Any]:
+        self._check_fitted()
+        check_column_names(getattr(self, "feature_names_in_", None), X, type(self).__name__, fitted=True)
+        return self._check_X(X, self.n_features_in_)
+
+    def snapshot(self) -> Snapshot:
+        """A model that answers as this one does now, whatever is learned later; it never changes.
+
+        It holds what answering prepared, and no copy of it. A learner that trains a network is copied for it.
+        """
+        with self._guard.lock:
+            names = getattr(self, "feature_names_in_", None)
+            rows: Any = RowCheck(type(self).__name__, self.n_features_in_, self._unit, names)
+            if type(self)._check_X is not Learner._check_X:  # images, or a subclass with checks of its own
+                rows = None
+            return snapshot_of(self, self._now(), rows)
+
+    # ---- what was learned -----------------------------------------------------------------------
+
+    @learned
+    def classes_(self) -> NDArray[Any]:
+        """Every label met, sorted; numbers before strings where they mix."""
+        return self._naming().sorted
+
+    @learned
+    def classes_seen_(self) -> NDArray[Any]:
+        """Every label met, in order of first appearance."""
+        return self._naming().seen.copy()
+
+    @learned
+    def task_of_class_(self) -> NDArray[np.int64]:
+        """The task of each class, counted from 0, as `classes_`."""
+        return self._sorted(self._task_numbers())
+
+    @learned
+    def tasks_(self) -> list[str | int | None]:
+        """The name of each task; None where it was found by itself."""
+        return list(self._tasks.names)
+
+    def _task_numbers(self) -> NDArray[np.int64]:
+        """The task of each class number."""
+        return np.array(self._tasks.task_of_class, np.int64)
+
+    def _sorted(self, table: NDArray[Any]) -> NDArray[Any]:
+        """A copy of an array that has a row for each class number, with rows as in `classes_`."""
+        return table[self._naming().order]
+
+    def memory_bytes(self, working: bool = False) -> int:
+        """What is kept of the stream, in bytes: arrays and random state.
+
+        Asking a model makes working copies, which the next samples throw away; `working` counts them too.
+        """
+        made = () if working else (*self._working, "_own_guard")
+        with self._guard.lock:
+            kept = {name: value for name, value in vars(self).items() if name not in made}
+            return held_bytes(kept)
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safetensors file, whole or not at all; `votestream.load` reads it."""
+        if LEARNERS.get(self.name) is not type(self):
+            raise TypeError(
+                f"{type(self).__name__} is not registered, so a file of it could not be loaded: put "
+                "@votestream.register('a_name_of_its_own') before its class"
+            )
+        with self._guard.lock:
+            self._check_fitted()
+            self._check_settings()
+            arrays = self._arrays()
+            check_diverged(arrays)
+            model_files.write(path, {"version": __version__, **self._header()}, arrays)
+
+    def _header(self) -> dict[str, Any]:
+        """All there is to keep that is not an array, fit for JSON."""
+        header = {
+            "learner": self.name,
+            "params": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+            "n_features": self.n_features_in_,
+            "classes": list(self._index),
+            "tasks": self._tasks.state(),
+        }
+        if hasattr(self, "feature_names_in_"):
+            header["feature_names"] = self.feature_names_in_.tolist()
+        if self._unit != 1:
+            header["unit"] = self._unit
+        return header
+
+    @classmethod
+    def _from_file(
+        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
+    ) -> Learner:
+        model = cls(**checked_params(cls, header["params"]))
+        if device is not None:
+            model.set_params(device=device)
+        model._check_settings()
+        model._unit = checked_unit(header.get("unit", 1.0))
+        model._began = {name: getattr(model, name) for name in cls._fixed}
+        model.n_features_in_ = checked_width(header["n_features"], arrays)
+        if "feature_names" in header:
+            model.feature_names_in_ = checked_feature_names(header["feature_names"], model.n_features_in_)
+        model._index = checked_classes(header["classes"])
+        model._tasks = TaskLedger(int(model.young))
+        model._tasks.restore(header["tasks"], len(model._index))
+        model._set_arrays(arrays)
+        check_names(arrays, model._arrays())
+        return model
+
+    # ---- for subclasses -------------------------------------------------------------------------
+
+    def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[Any]:
+        """The rows, float32, in the units that this model learns in."""
+        return in_units(as_features(X, width, type(self).__name__), self._unit)
+
+    def _check_settings(self) -> None:
+        """Complain about constructor arguments, given or set since; those checked last are not checked again."""
+        values = tuple([self.__dict__[name] for name in _argument_names(type(self))])  # type: ignore[arg-type]
+        if values == self._guard.checked:
+            return
+        self._check_params()
+        for name in self._fixed if self._is_fitted() else ():
+            if getattr(self, name) != self._began[name]:
+                raise ValueError(
+                    f"{name} was {self._began[name]!r} when learning began and cannot be changed to "
+                    f"{getattr(self, name)!r} now; set it back, or teach a new model"
+                )
+        self._guard.checked = values
+
+    def _check_params(self) -> None:
+        """Complain about constructor arguments."""
+        as_device(self.device)
+        check_seed(self.seed)
+
+    def _begin(self, X: NDArray[Any]) -> None:
+        raise NotImplementedError
+
+    def _learn(self, X: NDArray[Any], classes: NDArray[np.int64], offset: int) -> None:
+        """Learn rows of one task; mini-batches end where they do in the call, `offset` rows into one."""
+        raise NotImplementedError
+
+    def _predictor(self) -> Predictor | None:
+        """Made from what was learned, waiting rows too, under the lock. None: `_decide` and `_probabilities` answer."""
+        return None
+
+    def _updated(self, predictor: Any, changed: set[int]) -> Predictor | None:
+        """The same as `_predictor`, from one that was right before these classes were learned."""
+        return self._predictor()
+
+    def _decide(self, X: NDArray[Any]) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+    def _probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        raise NotImplementedError
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        raise NotImplementedError
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._is_fitted()
+
+    def _foresee(self, known: int, soon: int, width: int) -> None:
+        """The place to warn or complain about the number of classes: nothing has been learned of the call yet."""
+
+    def _check_fitted(self) -> None:
+        if self._broken:
+            raise RuntimeError("learning was interrupted in the middle of a call; go on from the last saved model")
+        if not self._is_fitted():
+            raise NotFittedError(f"this {type(self).__name__} has learned nothing yet; call partial_fit first")
+
+
+@cache
+def _argument_names(cls: type[Learner]) -> list[str]:
+    return cls._get_param_names()
+
+
+def _plain(value: Any) -> Any:
+    """A constructor's argument as JSON can hold it."""
+    if isinstance(value, torch.device):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,99 @@
+"""A model that answers as another did at one moment, and never changes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+
+from votestream.common.validation import as_features, check_column_names, in_units
+from votestream.core.guard import Prepared, leading
+from votestream.core.vote import Vote
+
+
+class RowCheck(NamedTuple):
+    """What a model on features expects of its rows."""
+
+    model: str
+    width: int
+    unit: float
+    names: NDArray[Any] | None
+
+    def __call__(self, X: Any) -> NDArray[np.float32]:
+        check_column_names(self.names, X, self.model, fitted=True)
+        return in_units(as_features(X, self.width, self.model), self.unit)
+
+
+class Snapshot(ClassifierMixin):
+    """Predicts as the model did when `snapshot()` was called; what that learns later does not touch it.
+
+    Made to be shared: any number of threads may predict with it, and none of its arrays is ever written to.
+
+    >>> import votestream as vs
+    >>> model = vs.NearestClassMean().partial_fit([[0.0], [9.0]], ["low", "high"])
+    >>> before = model.snapshot()
+    >>> model.partial_fit([[5.0]], ["middle"]).predict([[5.0]]).tolist(), before.predict([[5.0]]).tolist()
+    (['middle'], ['high'])
+    """
+
+    def __init__(
+        self, prepared: Prepared, rows: Callable[[Any], NDArray[Any]], task_of_class: NDArray[np.int64]
+    ) -> None:
+        self._prepared = prepared
+        self._rows = rows
+        self._task_of_class = task_of_class
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of each row, (n,)."""
+        return self._prepared.naming.seen[self._prepared.predictor.decide(self._rows(X))]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, (n, C), columns as `classes_`."""
+        shares = self._prepared.predictor.probabilities(self._rows(X))
+        return leading(shares)[:, self._prepared.naming.order]
+
+    def vote(self, X: Any) -> Vote:
+        """How each decision falls, for models that vote."""
+        if not hasattr(self._prepared.predictor, "vote"):
+            raise AttributeError("this model decides without a vote")
+        return self._prepared.predictor.vote(self._rows(X), self._prepared.naming.seen)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Every label, sorted, as the model's."""
+        return self._prepared.naming.sorted
+
+    @property
+    def classes_seen_(self) -> NDArray[Any]:
+        """Every label in order of first appearance."""
+        return self._prepared.naming.seen.copy()
+
+    @property
+    def task_of_class_(self) -> NDArray[np.int64]:
+        """The task of each class, as `classes_`."""
+        return self._task_of_class.copy()
+
+
+def snapshot_of(learner: Any, now: Prepared, rows: RowCheck | None) -> Snapshot:
+    """What answers now, without `rows` with a copy of the learner to check them; one without a predictor is copied."""
+    if now.predictor is None:
+        twin = copy.deepcopy(learner)
+        return Snapshot(now._replace(predictor=_Twin(twin)), twin._query, learner.task_of_class_)
+    check: Any = rows or copy.deepcopy(learner)._query
+    return Snapshot(now, check, learner.task_of_class_)
+
+
+class _Twin(NamedTuple):
+    """A copied learner as a predictor."""
+
+    learner: Any
+
+    def decide(self, X: NDArray[Any]) -> NDArray[np.int64]:
+        return self.learner._decide(X)
+
+    def probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        return self.learner._probabilities(X)

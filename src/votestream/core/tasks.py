@@ -1,0 +1,181 @@
+"""Which task each class belongs to, told or found by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from votestream.io.array_checks import demand
+
+TRIAL = 3  # samples per class after which an unseen class opens a task on trial
+
+
+class TaskLedger:
+    """Keeps a task for every class, and which classes form the current task's block.
+
+    A class belongs to the task in which it first appeared. Untold, an unseen class joins the current
+    task while that has had fewer than 3 samples per class. Later it opens a new task, at first on trial: if
+    a class from before comes back within `young` samples, the stream was still mixing the two, and the
+    tasks in between become one again. After `young` samples per class a task is closed for good. So
+    classes that come one after another, a few samples each, end up in tasks of their own, as they should:
+    nothing replays the earlier classes of a task.
+
+    The ledger looks at labels in stream order only, so that its tasks do not depend on how the stream was
+    cut into batches. Classes `block_start` and up are the current task's.
+
+    >>> ledger = TaskLedger(young=3)
+    >>> list(ledger.cut([0, 1, 0, 1, 1, 0, 2]))
+    [(0, 6), (6, 7)]
+    >>> ledger.task_of_class, ledger.block_start
+    ([0, 0, 1], 2)
+    """
+
+    def __init__(self, young: int) -> None:
+        self.young = young
+        self.names: list[str | int | None] = []  # None: found by itself
+        self.task_of_class: list[int] = []
+        self._told: str | int | None = None
+        self._clock = 0
+        self._last_seen: list[int] = []
+        self._blocks: list[list[int]] = [[0, 0]]  # first class and samples of blocks that may yet be one
+
+    @property
+    def block_start(self) -> int:
+        return self._blocks[-1][0]
+
+    @property
+    def settled(self) -> int:
+        """Classes below it are of tasks closed for good; tasks from it on may yet become one."""
+        return self._blocks[0][0]
+
+    @property
+    def told(self) -> str | int | None:
+        """The task that new classes belong to, where it was told."""
+        return self._told
+
+    def tell(self, name: str | int) -> None:
+        """From here on, new classes belong to this task."""
+        if name != self._told:
+            self._told = name
+            self._blocks = [[len(self.task_of_class), 0]]
+
+    def cut(self, classes: list[int], told: bool = False) -> Iterator[tuple[int, int]]:
+        """Cut the rows (start, end) where the block changes; the ledger stands at the slice just yielded."""
+        start, top = 0, max(classes)
+        for row, label in enumerate(classes):
+            if row % 10 == 0 and top < len(self.task_of_class) and self._is_old():
+                self._follow_all(classes[row:])  # nothing left to decide
+                break
+            new = label == len(self.task_of_class)
+            if not told and (self._moves_on() if new else self._comes_back(label)):
+                if row > start:
+                    yield start, row
+                    start = row
+                if new:
+                    self._open()
+                else:
+                    self._reunite(label)
+            if new:
+                self._add_class()
+            self._follow(label)
+        yield start, len(classes)
+
+    def _is_old(self) -> bool:
+        first, samples = self._blocks[-1]
+        return samples >= self.young * (len(self.task_of_class) - first) > 0
+
+    def _moves_on(self) -> bool:
+        """Whether an unseen class opens a task."""
+        first, samples = self._blocks[-1]
+        return samples >= TRIAL * (len(self.task_of_class) - first) > 0
+
+    def _comes_back(self, label: int) -> bool:
+        recent = self._clock - self._last_seen[label] <= self.young
+        return recent and self._blocks[0][0] <= label < self.block_start
+
+    def _open(self) -> None:
+        final = self._is_old() or self._told is not None
+        self._blocks = [*([] if final else self._blocks), [len(self.task_of_class), 0]]
+        self._told = None
+
+    def _reunite(self, label: int) -> None:
+        """All blocks from the label's on become one."""
+        while self._blocks[-1][0] > label:
+            _, samples = self._blocks.pop()
+            self._blocks[-1][1] += samples
+        task = self.task_of_class[self.block_start]
+        self.task_of_class[self.block_start :] = [task] * (len(self.task_of_class) - self.block_start)
+        del self.names[task + 1 :]
+
+    def _add_class(self) -> None:
+        if self.block_start < len(self.task_of_class):
+            task = self.task_of_class[-1]
+        elif self._told is not None and self._told in self.names:
+            task = self.names.index(self._told)
+        else:
+            task = len(self.names)
+            self.names.append(self._told)
+        self.task_of_class.append(task)
+        self._last_seen.append(self._clock)
+
+    def _follow(self, label: int) -> None:
+        self._clock += 1
+        self._last_seen[label] = self._clock
+        if label >= self.block_start:
+            self._blocks[-1][1] += 1
+
+    def _follow_all(self, classes: list[int]) -> None:
+        for label, row in dict(zip(classes, range(len(classes)), strict=True)).items():  # its last row
+            self._last_seen[label] = self._clock + row + 1
+        self._clock += len(classes)
+        self._blocks[-1][1] += sum(map(self.block_start.__le__, classes))
+
+    def state(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def restore(self, state: Any, n_classes: int) -> None:
+        """Go on from a `state` out of a file, which must be one that a ledger of so many classes can be in."""
+        demand(isinstance(state, dict) and state.keys() == vars(self).keys(), "the record of the tasks is incomplete")
+        names, tasks, seen, blocks = (state[key] for key in ("names", "task_of_class", "_last_seen", "_blocks"))
+        demand(_is_count(state["young"], 1), f"'young' of the tasks must be an integer above 0, got {state['young']!r}")
+        demand(_is_count(state["_clock"]), f"the tasks' clock must be an integer, got {state['_clock']!r}")
+        demand(_are_names([*names, state["_told"]] if isinstance(names, list) else names), "tasks must have names")
+        ordered = _are_counts(tasks, len(names) - 1) and list(dict.fromkeys(tasks)) == list(range(len(names)))
+        demand(ordered and len(tasks) == n_classes, "every class must have a task, counted in order of appearance")
+        seen_all = _are_counts(seen, state["_clock"]) and len(seen) == n_classes
+        demand(seen_all, "every class must have been seen at some time, and none later than now")
+        demand(_are_blocks(blocks, tasks), "the tasks that may yet become one do not fit their classes")
+        vars(self).update(state)
+
+
+def _is_count(value: Any, low: int = 0) -> bool:
+    return type(value) is int and value >= low
+
+
+def _are_counts(values: Any, most: int) -> bool:
+    return isinstance(values, list) and all(_is_count(value) and value <= most for value in values)
+
+
+def _are_names(names: Any) -> bool:
+    """The tasks' own, then the one told last, which may be among them."""
+    if not (isinstance(names, list) and all(name is None or type(name) in (str, int) for name in names)):
+        return False
+    told = [name for name in names[:-1] if name is not None]
+    return len(told) == len(set(told))
+
+
+def _are_blocks(blocks: Any, tasks: list[int]) -> bool:
+    """First class and samples of each, in order; several may only be tasks that are the latest of all."""
+    if not (isinstance(blocks, list) and blocks and all(isinstance(block, list) for block in blocks)):
+        return False
+    if not all(len(block) == 2 and _is_count(block[0]) and _is_count(block[1]) for block in blocks):
+        return False
+    firsts = [first for first, _ in blocks]
+    if len(blocks) == 1:
+        return firsts[0] <= len(tasks)
+    if firsts != sorted(set(firsts)) or firsts[-1] >= len(tasks):
+        return False
+    start = tasks[firsts[0]]
+    ends = [*firsts[1:], len(tasks)]
+    latest = [start + number for number, first in enumerate(firsts) for _ in range(first, ends[number])]
+    return tasks[firsts[0] :] == latest and all(task < start for task in tasks[: firsts[0]])

@@ -1,0 +1,1 @@
+"""Reading images safely: formats, limits, EXIF orientation, folders of classes. No torch."""

@@ -1,0 +1,121 @@
+"""Decoding image files: what kinds are read, how large they may be, and how many large ones at once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO, TypeVar
+
+from PIL import Image
+
+from votestream.common.extras import install_extra
+
+T = TypeVar("T")
+
+# Pixels that are decoded of one picture. At 4 bytes each, twice where a photo is turned upright or see-through, the
+# largest take 300 to 600 MB.
+MAX_PIXELS = 70_000_000
+# Pictures with more pixels (more than most cameras give) are decoded one at a time, however many threads ask.
+LARGE = 25_000_000
+# A JPEG may be so many times larger where it is decoded at reduced size. Its header is not believed beyond: progressive
+# ones need memory for every pixel of it.
+TIMES_REDUCED = 3
+# Kinds whose header says how much memory they take, most frequent first. Icons may hide a larger picture, and
+# PostScript is a program.
+KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "QOI", "PCX", "SGI", "TGA")
+HEIF_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"}
+
+
+class ImageError(ValueError):
+    """A picture that cannot be used; the message names it and says why."""
+
+
+def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixels: int, least: int | None = None) -> T:
+    """What a function makes of an image file, which it has to itself.
+
+    Args:
+        max_pixels: An image of which more than so many pixels would be decoded is refused.
+        least: Let a JPEG of more than MAX_PIXELS be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter
+            side keeps so many pixels. Smaller ones are never reduced: their features stay what they were.
+    """
+    image, pixels = identify(file, name, max_pixels, least)
+
+    def work() -> T:
+        try:
+            return what(image)
+        finally:
+            image.close()  # its memory is free before the next one is begun
+
+    # In one thread, not one after another: what a thread has once allocated, it may keep.
+    return _LARGE_ONES.submit(work).result() if pixels > LARGE else work()
+
+
+def identify(file: BinaryIO, name: str, max_pixels: int, least: int | None = None) -> tuple[Image.Image, int]:
+    """The image by its header, nothing decoded, and the pixels in the file; arguments as in `decode`."""
+    file.seek(0)
+    image = _by_header(file, name)
+    width, height = image.size
+    if MAX_PIXELS < width * height <= TIMES_REDUCED * max_pixels and least and image.format in ("JPEG", "MPO"):
+        for times in (2, 4, 8):
+            size = width // times, height // times
+            if size[0] * size[1] <= MAX_PIXELS and min(size) >= least:
+                image.draft(None, size)
+                break
+    check_pixels(image.size, name, max_pixels)
+    return image, width * height
+
+
+def check_pixels(size: tuple[int, int], name: str, max_pixels: int) -> None:
+    """Refuse pictures with more pixels than that."""
+    pixels = size[0] * size[1]
+    if pixels > max_pixels:
+        raise ImageError(
+            f"{name} is too large: {size[0]} x {size[1]} pixels, where {max_pixels:,} in all are read. If you trust "
+            f"it, give --max-pixels {pixels} (max_pixels in Python)."
+        )
+
+
+def _by_header(file: BinaryIO, name: str) -> Image.Image:
+    """As `Image.open` does it, but with our own limit in place of Pillow's, which is one for the whole process."""
+    Image.init()
+    start = file.read(16)
+    for kind in KINDS:
+        factory, accept = Image.OPEN.get(kind, (None, None))
+        try:
+            fits = accept is None or accept(start)
+            if factory and fits and not isinstance(fits, str):  # a str says why this Pillow cannot read that kind
+                file.seek(0)
+                return factory(file, name)
+        except (SyntaxError, IndexError, TypeError, struct.error):
+            continue  # how a plug-in says that this is not its kind
+    if start[4:8] == b"ftyp" and start[8:12] in HEIF_BRANDS:
+        return _heif(file, name)
+    raise Image.UnidentifiedImageError
+
+
+def _heif(file: BinaryIO, name: str) -> Image.Image:
+    try:
+        pillow_heif = importlib.import_module("pillow_heif")
+    except ImportError:
+        needs = "which needs the package pillow-heif"
+        raise ImageError(f"{name} is a HEIC photo, {needs}: {install_extra('heic')}.") from None
+    file.seek(0)
+    try:
+        image: Image.Image = pillow_heif.HeifImageFile(file, name)
+    except SyntaxError as error:
+        raise ImageError(f"{name} is a damaged HEIC photo: {error}.") from error
+    return image
+
+
+def _start_anew() -> None:
+    global _LARGE_ONES
+    _LARGE_ONES = ThreadPoolExecutor(1, "large pictures")
+
+
+_LARGE_ONES: ThreadPoolExecutor
+_start_anew()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)  # threads stay behind in the parent

@@ -1,0 +1,1 @@
+"""Learners that keep features of some samples, or of all."""

@@ -1,0 +1,149 @@
+"""FeatureReplay: experience replay (Chaudhry et al., "On Tiny Episodic Memories", 2019), of features."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.common.validation import check_choice, check_positive
+from votestream.compute.place import Place
+from votestream.compute.random_pool import RandomPool
+from votestream.core.guard import learned
+from votestream.core.registry import register
+from votestream.io.array_checks import take_scale
+from votestream.io.model_files import joined, part_of
+from votestream.learners.exemplars.head import GrowingHead, unit_scale
+from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
+from votestream.learners.statistics.linear_rule import softmax
+from votestream.memory import KEEP_RULES, FeatureMemory, uniform
+
+
+@register("er_features")
+class FeatureReplay(ExemplarLearner):
+    """A linear head trained by SGD on the new samples and as many drawn from a reservoir of earlier ones.
+
+    Nothing is frozen, and the largest logit over all classes decides. Memory is asked before the new samples
+    enter it. Kept: the head, 4 C D bytes, and Q (4 D + 24) of exemplars.
+
+    Parameters
+    ----------
+    budget : Q, the most exemplar features kept, all classes together.
+    lr : learning rate of the SGD.
+    pairs : exemplars drawn for every new sample.
+    keep : "reservoir", or another rule by which exemplars are kept ("balanced", "first_in", "mean_distance").
+    scale : the head takes features times this number; "auto" makes the first samples' spread 1.
+    centre : the head takes each feature vector less the mean of its elements, see `CandidatesVoting`.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : rows learned in one step.
+    seed, device : "auto" is the GPU if there is one.
+
+    >>> import votestream as vs
+    >>> model = vs.FeatureReplay(budget=10)
+    >>> for _ in range(20):
+    ...     model = model.partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> model.predict([[0.0, 2.0], [2.0, 0.0]]).tolist()
+    ['a', 'b']
+    """
+
+    _fixed = ("budget", "keep", "scale", "centre", "seed")
+
+    def __init__(
+        self,
+        budget: int = 2000,
+        lr: float = 0.1,
+        pairs: int = 1,
+        keep: str = "reservoir",
+        scale: float | str = "auto",
+        centre: bool = True,
+        young: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.lr = lr
+        self.pairs = pairs
+        self.keep = keep
+        self.scale = scale
+        self.centre = centre
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in ("budget", "batch_size", "young"):
+            check_positive(name, getattr(self, name), int)
+        check_positive("pairs", self.pairs, int, allow_zero=True)
+        check_positive("lr", self.lr)
+        check_choice("keep", self.keep, KEEP_RULES)
+        check_choice("centre", self.centre, (False, True))
+        if self.scale != "auto":
+            check_positive("scale (a number, or 'auto')", self.scale)
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        self._allocate(X.shape[1])
+        self._head.begin(X)
+        self._scale = unit_scale(X, self.scale)
+
+    def _allocate(self, width: int) -> None:
+        self._place = Place(self.device)
+        self._random = RandomPool(self.seed)
+        self._head = GrowingHead(width, bias=False, init="uniform", centre=self.centre, place=self._place)
+        self._memory = FeatureMemory(width, self.budget, self.keep, self.seed)
+
+    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+        for begin in range(-offset, len(X), self.batch_size):
+            step = slice(max(begin, 0), begin + self.batch_size)
+            self._step(X[step], classes[step])
+            self._memory.observe(X[step], classes[step])
+
+    def _step(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        n_classes, store = max(classes.tolist()) + 1, self._memory.store
+        if n_classes > self._head.n_classes:
+            self._head.grow(n_classes, self._random.generator)
+        if self.pairs and len(store):
+            drawn = uniform(np.arange(len(store)), self.pairs * len(X), self._random)
+            X = np.concatenate((X, store.items[drawn]))
+            classes = np.concatenate((classes, store.labels[drawn]))
+        self._head.step(self._head.scaled(X, self._scale), classes, start=0, lr=self.lr)
+
+    def _predictor(self) -> _HeadRule:
+        return _HeadRule(self._head.frozen(), self._scale, self._place)
+
+    @learned
+    def weights_(self) -> NDArray[np.float32]:
+        """Rows of the head, (C, D), as `classes_`."""
+        return self._sorted(self._head.rows) * np.float32(self._unit)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        own = {"head": self._head.rows, "scale": np.array(self._scale)}
+        return {**own, **joined({"memory": self._memory.state(), "random": self._random.state()})}
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._allocate(self.n_features_in_)
+        n_classes = len(self._index)
+        self._head.restore(arrays, n_classes)
+        self._memory.restore(part_of(arrays, "memory"), n_classes)
+        self._scale = take_scale(arrays)
+        self._random.restore(part_of(arrays, "random"))
+
+
+class _HeadRule(NamedTuple):
+    """The largest logit decides."""
+
+    head: GrowingHead
+    scale: np.float32
+    place: Place
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self._logits(X).argmax(1)
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return softmax(self._logits(X).astype(np.float64))
+
+    def _logits(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self.place.get(self.head.logits(self.head.scaled(self.place.put(X), self.scale)))

@@ -1,0 +1,148 @@
+"""NearestNeighbours: the k nearest of the exemplars vote."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.common.validation import check_choice, check_positive
+from votestream.compute.place import Array, Place
+from votestream.core.registry import register
+from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
+from votestream.learners.statistics.linear_rule import slices
+from votestream.memory import KEEP_RULES, FeatureMemory
+
+EPS = 1e-8  # keeps the vote of an exemplar equal to the query finite
+TIE = 1e-6  # what a vote loses for each neighbour that is nearer
+
+
+@register("knn")
+class NearestNeighbours(ExemplarLearner):
+    """Keeps exemplar features under a budget; the k nearest, by Euclidean distance, vote on the class.
+
+    Cover and Hart, "Nearest Neighbor Pattern Classification" (1967), on what a keep rule leaves of the stream.
+    Kept: Q (4 D + 24) bytes of exemplars, and 16 C (D + 1) of class statistics by which the rule keeps.
+
+    Parameters
+    ----------
+    budget : Q, the most exemplar features kept, all classes together.
+    k : neighbours asked.
+    weights : "distance" counts a vote by the inverse distance, "majority" all alike; a tie goes to the nearer.
+    keep : "mean_distance" (nearest to the class mean), "balanced", "reservoir" or "first_in".
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : the seed is for rules that draw; "auto" answers on the GPU if there is one.
+
+    >>> import votestream as vs
+    >>> model = vs.NearestNeighbours(k=3, weights="majority")
+    >>> model = model.partial_fit([[0.0], [1.0], [2.0], [10.0]], ["a", "b", "b", "a"])
+    >>> model.predict([[0.1], [9.0]]).tolist()
+    ['b', 'b']
+    """
+
+    _fixed = ("budget", "keep", "seed")
+    _asked_with = ("k", "weights")
+
+    def __init__(
+        self,
+        budget: int = 2000,
+        k: int = 10,
+        weights: str = "distance",
+        keep: str = "mean_distance",
+        young: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.k = k
+        self.weights = weights
+        self.keep = keep
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in ("budget", "k", "batch_size", "young"):
+            check_positive(name, getattr(self, name), int)
+        check_choice("weights", self.weights, ("distance", "majority"))
+        check_choice("keep", self.keep, KEEP_RULES)
+
+    def _foresee(self, known: int, soon: int, width: int) -> None:
+        if known <= self.budget < soon:
+            warnings.warn(
+                f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
+                stacklevel=4,
+            )
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        self._allocate(X.shape[1])
+
+    def _allocate(self, width: int) -> None:
+        self._place = Place(self.device)
+        self._memory = FeatureMemory(width, self.budget, self.keep, self.seed)
+
+    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+        self._memory.observe(X, classes)
+
+    def _predictor(self) -> _Voters:
+        store, put = self._memory.store, self._place.put
+        items = store.items.copy()
+        centre = items.mean(0)  # distances from the middle of the exemplars keep float32 exact enough
+        points = items - centre
+        arrays = put(centre), put(points), put((points * points).sum(1))
+        return _Voters(items, store.labels.copy(), *arrays, len(self._index), self.k, self.weights, self._place)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return self._memory.state()
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._allocate(self.n_features_in_)
+        self._memory.restore(arrays, len(self._index))
+
+
+class _Voters(NamedTuple):
+    items: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    centre: Array
+    points: Array  # the exemplars less the centre
+    sizes: Array  # their squared lengths
+    n_classes: int
+    k: int
+    weights: str
+    place: Place
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return self.probabilities(X).argmax(1)
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Each class's share of the votes."""
+        parts = [self._votes(rows) for rows in slices(X, max(len(self.items), self.k * X.shape[1]))]
+        return np.concatenate(parts)
+
+    def _votes(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Shares of the votes on some rows, (n, C)."""
+        k = min(self.k, len(self.items))
+        centred = self.place.put(X) - self.centre
+        nearest = self.place.get(_smallest(self.sizes - 2 * (centred @ self.points.T), k))  # |x|² is the same for all
+        offsets = X[:, None] - self.items[nearest]
+        distances = np.sqrt(np.einsum("nkd,nkd->nk", offsets, offsets, dtype=np.float64))
+        order = distances.argsort(1, kind="stable")
+        distances, voters = np.take_along_axis(distances, order, 1), self.labels[np.take_along_axis(nearest, order, 1)]
+        votes = np.zeros((len(X), self.n_classes))
+        for rank in range(k):
+            weight = 1 / (distances[:, rank] + EPS) if self.weights == "distance" else 1
+            votes[np.arange(len(X)), voters[:, rank]] += weight * (1 - TIE * rank)
+        return votes / votes.sum(1, keepdims=True)
+
+
+def _smallest(table: Array, k: int) -> Array:
+    """Columns of the k smallest of each row, in any order."""
+    if isinstance(table, np.ndarray):
+        return table.argpartition(k - 1, axis=1)[:, :k]
+    return table.topk(k, dim=1, largest=False).indices

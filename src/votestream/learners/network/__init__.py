@@ -1,0 +1,1 @@
+"""Learners that train a network in one pass: experience replay, and the rivals A-GEM, MIR, GSS, ASER and GDumb."""

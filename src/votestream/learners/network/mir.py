@@ -1,0 +1,93 @@
+"""MIR: "Online Continual Learning with Maximally Interfered Retrieval" (Aljundi et al., NeurIPS 2019)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from votestream.backbones import Backbone
+from votestream.common.validation import check_positive
+from votestream.core.registry import register
+from votestream.learners.network.network_learner import NetworkLearner
+from votestream.memory import distinct
+
+
+@register("mir")
+class MIR(NetworkLearner):
+    """Experience replay of the stored pictures that the coming step would hurt most (MIR).
+
+    Parameters
+    ----------
+    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    lr : learning rate of plain SGD, for the whole network; the virtual step takes the same.
+    replay : pictures replayed with each mini-batch.
+    candidates : pictures drawn from memory, among which the replayed ones are found.
+    backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
+    batch_size : pictures learned in one step.
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    seed, device : "auto" is the GPU if there is one.
+
+    X is pictures: arrays, PIL images, paths. As in the paper's Algorithm 1 candidates come from the whole memory, the
+    current task's too (the authors' code leaves those out), and the step is on new and replayed pictures
+    together. Losses are compared in evaluation mode, each picture on its own; public versions let the scoring change
+    the batch norms' statistics.
+
+    >>> import numpy as np, votestream as vs
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.MIR(budget=8, replay=2, device="cpu").partial_fit(pictures, ["cat", "dog"] * 10)
+    >>> model.predict_proba(pictures).shape, model.exemplars_.features.shape
+    ((20, 2), (8, 32, 32, 3))
+    """
+
+    def __init__(
+        self,
+        budget: int = 1000,
+        lr: float = 0.1,
+        replay: int = 10,
+        candidates: int = 50,
+        backbone: str | Backbone = "reduced_resnet18",
+        batch_size: int = 10,
+        young: int = 20,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        super().__init__(budget, lr, replay, backbone, batch_size, young, seed, device)
+        self.candidates = candidates
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_positive("candidates", self.candidates, int)
+
+    def _step(self, images: Tensor, labels: Tensor) -> None:
+        if self.replay and len(self._memory):
+            drawn = self._memory.store.take(distinct(self._memory.slots(), self.candidates, self._random))
+            self._again(self._learn_with_the_worst_of, images, labels, *drawn)
+        else:
+            self._again(self._learn_from, images, labels)
+
+    def _learn_with_the_worst_of(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
+        if len(drawn) > self.replay:
+            worst = self._interference(images, labels, drawn, classes).topk(self.replay).indices
+            drawn, classes = drawn[worst], classes[worst]
+        self._learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
+
+    def _interference(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> Tensor:
+        """How much each drawn picture's loss would rise if the mini-batch alone were learned (s_MI-1).
+
+        Nothing of it stays: the virtual weights are tensors of their own, and the batch norms that the virtual
+        step passes through in training mode count into copies of their statistics.
+        """
+        network = self._network
+        statistics = {name: buffer.clone() for name, buffer in network.named_buffers()}
+        names, parameters = zip(*network.trained().items(), strict=True)
+        loss = F.cross_entropy(functional_call(network, statistics, (images,)), labels)
+        gradient = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        with torch.no_grad():
+            virtual = dict(zip(names, torch._foreach_add(parameters, gradient, alpha=-self.lr), strict=True))
+            network.eval()
+            after = F.cross_entropy(functional_call(network, virtual, (drawn,)), classes, reduction="none")
+            before = F.cross_entropy(network(drawn), classes, reduction="none")
+            network.train()
+        return after - before

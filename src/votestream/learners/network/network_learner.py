@@ -1,0 +1,276 @@
+"""What the learners that train a network on pictures share: mini-batches, steps, a memory of pictures, saving."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from votestream.backbones import Backbone, create_backbone
+from votestream.backbones.backbone import exact
+from votestream.backbones.reference import describe, recall
+from votestream.common.validation import as_device, check_positive
+from votestream.compute.graph_cache import Replayed
+from votestream.compute.random_pool import RandomPool
+from votestream.core.exemplars import Exemplars
+from votestream.core.guard import learned
+from votestream.core.learner import Learner
+from votestream.images.convert import as_sequence
+from votestream.io.array_checks import demand
+from votestream.io.file_header import checked_params
+from votestream.io.model_files import joined, part_of
+from votestream.learners.network.classifier import Classifier
+from votestream.memory import ImageMemory
+from votestream.memory.image_memory import to_device
+
+STEPS = 100  # mini-batches that go to the device in one piece
+QUERIES = {"cpu": 64, "cuda": 1024}  # pictures answered at once
+READ = 4096  # picture files read into memory together, when answering
+
+
+class NetworkLearner(Learner):
+    """Trains a whole network by plain SGD, one pass, and keeps pictures of the stream to replay.
+
+    A method is a subclass with a `_step`: what to do with one mini-batch, before the memory sees it. It has the
+    network (`_network`, in training mode), the memory (`_memory`), random numbers (`_random`), `_gradient` and
+    `_descend`. Pictures and class numbers are on the device; nothing in a step needs to wait for it. What a step does
+    there goes through `_again`, by which a GPU is told of it once and for all.
+
+    The softmax is over the classes seen so far. Plain SGD has no state, so there is none to disturb or to save
+    when the head grows.
+    """
+
+    _made: Backbone
+    _made_from: str | Backbone
+    _memory: ImageMemory
+    _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_again")  # every model starts from the same
+    _fixed: tuple[str, ...] = ("budget", "seed")
+    _keep = "reservoir"  # which pictures stay: a keep rule that decides from labels alone
+
+    def __init__(
+        self,
+        budget: int = 1000,
+        lr: float = 0.1,
+        replay: int = 10,
+        backbone: str | Backbone = "reduced_resnet18",
+        batch_size: int = 10,
+        young: int = 20,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.lr = lr
+        self.replay = replay
+        self.backbone = backbone
+        self.batch_size = batch_size
+        self.young = young
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in ("budget", "batch_size", "young"):
+            check_positive(name, getattr(self, name), int)
+        check_positive("lr", self.lr)
+        if hasattr(self, "replay"):
+            check_positive("replay", self.replay, int, allow_zero=True)
+
+    # ---- pictures -------------------------------------------------------------------------------
+
+    @property
+    def backbone_(self) -> Backbone:
+        """The backbone that the network started from, as it was; made when it is first needed."""
+        if not hasattr(self, "_made") or (self._made_from != self.backbone and not self._is_fitted()):
+            given = self.backbone
+            self._made = create_backbone(given, device="cpu") if isinstance(given, str) else given
+            self._made_from = self.backbone
+        return self._made
+
+    def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[np.uint8]:
+        """The pictures as the network takes them, one a row of bytes. All are read before any is learned."""
+        pictures = as_sequence(X)  # type: ignore[arg-type]
+        if not len(pictures):
+            raise ValueError("X is empty: there is no picture in it")
+        batches = list(self.backbone_.preprocessing.batches(pictures, len(pictures)))
+        return np.require(batches[0].reshape(len(pictures), -1), requirements=["C", "W"])
+
+    def _put(self, X: NDArray[np.uint8]) -> Tensor:
+        size = self.backbone_.input_size
+        return to_device(X.reshape(-1, size, size, 3), self._device)
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def _begin(self, X: NDArray[np.uint8]) -> None:
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self._device = as_device(self.device)
+        self._random = RandomPool(self.seed)
+        self._network = Classifier(self.backbone_, self._device).eval()
+        self._again = Replayed()
+        size = self.backbone_.input_size
+        self._memory = self._new_memory((size, size, 3))
+
+    def _new_memory(self, shape: tuple[int, ...]) -> Any:
+        return ImageMemory(self._room(), shape, self._keep, self.seed, self._device)
+
+    def _room(self) -> int:
+        """Pictures that may be kept."""
+        return self.budget
+
+    def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
+        piece = STEPS * self.batch_size
+        self._again.under(self.get_params(deep=False))
+        with training(self._device):
+            self._network.train()
+            for first in range(-offset, len(X), piece):
+                start, end = max(first, 0), min(len(X), first + piece)
+                images, labels = self._put(X[start:end]), to_device(classes[start:end], self._device)
+                for begin in range(first, end, self.batch_size):
+                    rows = slice(max(begin, 0) - start, min(begin + self.batch_size, end) - start)
+                    self._take_in(images[rows], labels[rows], classes[start:end][rows])
+            self._network.eval()
+
+    def _take_in(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
+        """Learn from one mini-batch, then offer it to the memory."""
+        seed_torch(int(self._random.uniform(1)[0] * 2**53), self._device)  # for dropout and its like
+        n_classes = max(classes.tolist()) + 1
+        if n_classes > len(self._network.weight):
+            self._network.grow(n_classes, self._random.generator)
+            self._again.forget()
+        self._step(images, labels)
+        self._remember(images, labels, classes)
+
+    def _step(self, images: Tensor, labels: Tensor) -> None:
+        raise NotImplementedError
+
+    def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
+        self._memory.observe(images, labels, classes)
+
+    def _learn_from(self, images: Tensor, labels: Tensor) -> None:
+        self._descend(self._gradient(images, labels))
+
+    def _gradient(self, images: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+        """Of the mean cross-entropy, for every parameter, by one pass forward and one back."""
+        loss = F.cross_entropy(self._network(images), labels)
+        return torch.autograd.grad(loss, list(self._network.trained().values()), materialize_grads=True)
+
+    def _descend(self, gradient: tuple[Tensor, ...]) -> None:
+        """One step of SGD."""
+        with torch.no_grad():
+            torch._foreach_add_(list(self._network.trained().values()), gradient, alpha=-self.lr)
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        found = []
+        for some in _parts(X):
+            found.append(super().predict(some))  # in a comprehension it would be a frame deeper in some Pythons
+        return np.concatenate(found)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        found = []
+        for some in _parts(X):
+            found.append(super().predict_proba(some))
+        return np.concatenate(found)
+
+    def _decide(self, X: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return self._finite_logits(X).argmax(1)
+
+    def _probabilities(self, X: NDArray[np.uint8]) -> NDArray[np.float64]:
+        logits = self._finite_logits(X).astype(np.float64)
+        shares = np.exp(logits - logits.max(1, keepdims=True))
+        return shares / shares.sum(1, keepdims=True)
+
+    def _finite_logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
+        logits = self._logits(X)
+        if not np.isfinite(logits).all():
+            told = f"the network of this {type(self).__name__} has diverged and its answers mean nothing: lower lr"
+            warnings.warn(f"{told}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)  # who asked
+        return logits
+
+    def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
+        network, n = self._answering(), QUERIES.get(self._device.type, 64)
+        with exact(self._device), torch.inference_mode():
+            return np.concatenate([network(self._put(X[i : i + n])).cpu().numpy() for i in range(0, len(X), n)])
+
+    def _answering(self) -> Classifier:
+        """The network that answers, in evaluation mode."""
+        return self._network
+
+    # ---- what was learned -----------------------------------------------------------------------
+
+    @learned
+    def exemplars_(self) -> Exemplars:
+        """The pictures kept, (n, size, size, 3) uint8, slot by slot, as `features`; their labels and tasks."""
+        images, numbers = self._memory.store.state().values()
+        return Exemplars(images.copy(), self._naming().seen[numbers], self._task_numbers()[numbers])
+
+    @learned
+    def weights_(self) -> NDArray[np.float32]:
+        """Rows of the head, (C, D), as `classes_`."""
+        return self._sorted(self._answering().weight.detach().cpu().numpy())
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def _header(self) -> dict[str, Any]:
+        header = super()._header()
+        del header["params"]["backbone"]
+        return {**header, "backbone": describe(self.backbone_)}
+
+    @classmethod
+    def _from_file(
+        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
+    ) -> Learner:
+        made, given = recall(header["backbone"], backbone, "cpu")
+        params = {**checked_params(cls, header["params"]), "backbone": made}
+        width = 3 * made.input_size**2
+        demand(header["n_features"] == width, f"a picture is {width} bytes, not {header['n_features']!r:.60}")
+        model = super()._from_file({**header, "params": params}, arrays, device, None)
+        model.backbone = model._made_from = given
+        return model
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        network = {name: tensor.cpu().numpy() for name, tensor in self._network.state_dict().items()}
+        return joined({"network": network, "memory": self._memory.state(), "random": self._random.state()})
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._allocate()
+        n_classes = len(self._index)
+        self._network.restore(part_of(arrays, "network"), n_classes)
+        self._memory.restore(part_of(arrays, "memory"), n_classes)
+        self._random.restore(part_of(arrays, "random"))
+
+
+def _parts(X: ArrayLike) -> list[Any]:
+    """Pictures that are files in parts, since they need not fit in memory together; others as they are."""
+    pictures = as_sequence(X)  # type: ignore[arg-type]
+    if isinstance(pictures, list) and pictures and all(isinstance(one, (str, os.PathLike)) for one in pictures):
+        return [pictures[i : i + READ] for i in range(0, len(pictures), READ)]
+    return [pictures]
+
+
+@contextmanager
+def training(device: torch.device) -> Iterator[None]:
+    """While a network is trained: torch's random state is put back afterwards, and on a GPU no algorithm is taken that
+    differs from run to run. Convolutions may round to TF32 there, which halves a step's time.
+    """
+    cuda = device.type == "cuda"
+    same = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True) if cuda else nullcontext()
+    with torch.random.fork_rng([device] if cuda else []), same:
+        yield
+
+
+def seed_torch(seed: int, device: torch.device) -> None:
+    """`torch.manual_seed` for this device; that one calls on every kind of device, and takes 0.1 ms."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)

@@ -1,0 +1,240 @@
+"""What the offline rivals share: rows that wait until their task is over, a task learned in many passes, exemplars."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from votestream.backbones import Backbone
+from votestream.backbones.backbone import exact
+from votestream.common.validation import as_device, check_choice, check_positive
+from votestream.core.exemplars import Exemplars
+from votestream.core.guard import learned
+from votestream.core.learner import Learner
+from votestream.io.array_checks import demand
+from votestream.io.model_files import joined, part_of
+from votestream.learners.network.classifier import Classifier
+from votestream.learners.network.network_learner import QUERIES, NetworkLearner, seed_torch, training
+from votestream.learners.network.passes import Loss, dropping, train
+from votestream.learners.offline.knowledge import Knowledge, Pictures, both, no_pictures, select, untaught
+from votestream.memory.image_memory import to_device
+from votestream.memory.waiting import Waiting
+
+SHORT = 5  # times fewer passes
+
+
+class OfflineLearner(NetworkLearner):
+    """Trains a network on a task's pictures in many passes, with exemplars of the tasks before.
+
+    `fit_task` learns a task at once. With `partial_fit` the rows wait, as bytes, until the task is over: a
+    new one is told, or found for good. An answer asked for before trains a copy, as if the task ended there, and leaves
+    no trace. So what is kept is bounded by the budget and the largest task, at most `room` pictures; a longer task
+    is learned in parts of so many.
+
+    A teacher is asked about the known classes that a task has no pictures of. Where known classes come back, as in
+    the parts of a long task or in a stream that blurs its tasks, their labels count.
+
+    A method is a subclass with a `_loss`, or with a `_learn_task` where there is more to a task than passes.
+    """
+
+    _fixed = ()
+    whole_tasks = True  # the data of a task are kept until it is over
+    _working = (*NetworkLearner._working, "_asked")
+    _drops: tuple[float, ...] = (49 / 70, 63 / 70)  # shares of the passes after which the learning rate
+    _factor = 5.0  # is divided by this
+    _colour = False  # augmentation by brightness and contrast too
+    _asked: Knowledge | None
+
+    def __init__(
+        self,
+        budget: int = 0,
+        lr: float = 0.1,
+        epochs: int = 70,
+        momentum: float = 0.9,
+        weight_decay: float = 1e-5,
+        augment: bool = True,
+        backbone: str | Backbone = "reduced_resnet18",
+        batch_size: int = 128,
+        room: int = 50_000,
+        young: int = 20,
+        preset: str | None = None,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.budget = budget
+        self.lr = lr
+        self.epochs = epochs
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.augment = augment
+        self.backbone = backbone
+        self.batch_size = batch_size
+        self.room = room
+        self.young = young
+        self.preset = preset
+        self.seed = seed
+        self.device = device
+
+    def _check_params(self) -> None:
+        Learner._check_params(self)
+        for name in ("epochs", "batch_size", "room", "young"):
+            check_positive(name, getattr(self, name), int)
+        check_positive("budget", self.budget, int, allow_zero=True)
+        check_positive("lr", self.lr)
+        for name in ("momentum", "weight_decay"):
+            check_positive(name, getattr(self, name), allow_zero=True)
+        check_choice("preset", self.preset, (None, "short"))
+
+    # ---- when to learn --------------------------------------------------------------------------
+
+    def fit_task(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None) -> Learner:
+        """Learn these rows, and what waits of the same task, as one whole task; returns the model.
+
+        task: its name; left out, the rows are a new task, "task 1" and so on.
+        """
+        with self._guard.lock:
+            self.partial_fit(X, y, self._next_task() if task is None else task)
+            self._finish()
+        return self
+
+    def _allocate(self) -> None:
+        self._device = as_device(self.device)
+        size = self.backbone_.input_size
+        self._known = Knowledge(Classifier(self.backbone_, self._device).eval(), no_pictures(size, self._device))
+        self._waiting = Waiting(3 * size**2)
+        self._waiting_for: str | int | None = None  # the task that was told with the rows that wait
+        self._asked = None
+
+    def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
+        if min(self._waiting.blocks, default=self._tasks.settled) < self._tasks.settled:
+            self._finish(self._tasks.settled)
+        if len(self._waiting) and self._waiting_for != self._tasks.told:  # it had no class of its own
+            self._finish()
+        self._waiting_for = self._tasks.told
+        self._asked = None
+        while len(X):
+            free = self.room - len(self._waiting)
+            self._waiting.add(X[:free], classes[:free], self._tasks.block_start)
+            X, classes = X[free:], classes[free:]
+            if len(self._waiting) == self.room:
+                self._finish()
+
+    def _finish(self, before: int | None = None) -> None:
+        """Learn the tasks that wait; only those whose classes are below `before`, if given."""
+        all_of_it = before is None or max(self._waiting.blocks) < before
+        self._known = self._answering_knowledge() if all_of_it else self._after(self._waiting.tasks(before))
+        self._waiting.drop(before)
+        self._asked = None
+
+    def _answering_knowledge(self) -> Knowledge:
+        """What would be known if the task ended here; kept until more arrives."""
+        if self._asked is None:
+            self._asked = self._after(self._waiting.tasks())
+        return self._asked
+
+    def _after(self, tasks: list[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> Knowledge:
+        known = self._known
+        for rows, classes in tasks:
+            seed = (int(self.seed) << 20) + known.tasks
+            random = torch.Generator().manual_seed(seed % 2**63)
+            n_classes = max(known.n_classes, int(classes.max()) + 1)
+            network = copy.deepcopy(known.network)
+            network.grow(n_classes, random)
+            new = self._put(rows), to_device(classes, self._device)
+            with training(self._device):
+                seed_torch(seed % 2**63, self._device)  # for dropout and its like
+                exemplars, more = self._learn_task(network, known, new, random)
+            heads = known.heads if n_classes == known.n_classes else [*known.heads, n_classes]
+            known = Knowledge(network, exemplars, heads, known.tasks + 1, more)
+        return known
+
+    # ---- a task ---------------------------------------------------------------------------------
+
+    def _learn_task(
+        self, network: Classifier, before: Knowledge, new: Pictures, random: torch.Generator
+    ) -> tuple[Pictures, dict[str, Tensor]]:
+        """Train the network, whose head has grown, and leave it in evaluation mode; exemplars to keep, and more."""
+        loss = self._loss(network, before, untaught(before, new))
+        self._pass(network, both(before.exemplars, new), loss, random, self._rates())
+        return self._select(network, before.exemplars, new), {}
+
+    def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
+        """What to lessen; for the `old` classes a teacher's answers count, for the others the labels."""
+        raise NotImplementedError
+
+    def _passes(self) -> int:
+        return -(-self.epochs // (SHORT if self.preset == "short" else 1))
+
+    def _rates(self) -> list[float]:
+        return dropping(self.lr, self._passes(), self._drops, self._factor)
+
+    def _pass(
+        self,
+        network: Classifier,
+        pictures: Pictures,
+        loss: Loss,
+        random: torch.Generator,
+        rates: list[float],
+        **how: Any,
+    ) -> None:
+        how |= {"batch_size": self.batch_size, "momentum": self.momentum, "weight_decay": self.weight_decay}
+        augment = None if not self.augment else "colour" if self._colour else "shift"
+        train(network, *pictures, loss, random, rates=rates, augment=augment, **how)
+
+    def _select(self, network: Classifier, kept: Pictures, new: Pictures) -> Pictures:
+        return select(network, kept, new, self.budget // len(network.weight))
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
+        known, n = self._answer(), QUERIES.get(self._device.type, 64)
+        with exact(self._device), torch.inference_mode():
+            parts = [self._scores(known, self._put(X[i : i + n])) for i in range(0, len(X), n)]
+            return torch.cat(parts).cpu().numpy()
+
+    def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
+        return known.network(images)
+
+    def _answer(self) -> Knowledge:
+        return self._answering_knowledge() if len(self._waiting) else self._known
+
+    def _answering(self) -> Classifier:
+        return self._answer().network
+
+    # ---- what was learned -----------------------------------------------------------------------
+
+    @learned
+    def exemplars_(self) -> Exemplars:
+        """The pictures kept of the tasks that are over, (n, size, size, 3) uint8, as `features`; labels and tasks.
+
+        Class by class as `classes_`, the most wanted first.
+        """
+        images, numbers = (part.cpu().numpy() for part in self._known.exemplars)
+        order = self._naming().order.argsort()[numbers].argsort(kind="stable")
+        numbers = numbers[order]
+        return Exemplars(images[order], self._naming().seen[numbers], self._task_numbers()[numbers])
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return joined({"known": self._known.state(), "waiting": self._waiting.state()})
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._allocate()
+        n_classes = len(self._index)
+        self._known = self._known.restored(part_of(arrays, "known"), n_classes, self._take_more)
+        n = len(self._known.exemplars[1])
+        demand(n <= self.budget, f"there are {n} exemplars, but the budget is {self.budget}")
+        self._waiting.restore(part_of(arrays, "waiting"), self._known.n_classes, n_classes)
+        n = len(self._waiting)
+        demand(n < self.room or not self.bounded, f"{n} pictures wait, but there is room for {self.room}")
+        self._waiting_for = self._tasks.told
+
+    def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+        """A method's own arrays out of a file, checked; `known` is what it goes with."""
+        return {}

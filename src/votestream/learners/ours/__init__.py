@@ -1,0 +1,1 @@
+"""CandidatesVoting, the paper's method, and GaussianVoting, which goes past it."""

@@ -1,0 +1,183 @@
+"""How GaussianVoting answers: log densities of class Gaussians, prepared, and brought up to date class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dsyevd
+
+from votestream import voting
+from votestream.compute.place import Array, Place, library_of, small_product
+from votestream.core.vote import Vote
+from votestream.learners.statistics.linear_rule import slices, softmax
+from votestream.learners.statistics.power import to_power
+
+CHUNK = 512  # classes that answer by one product, and are copied together
+FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
+
+
+class Shared(NamedTuple):
+    """What the classes share, as it was at the last refresh."""
+
+    held: tuple[int, int]  # samples in the folded Gaussians, and up to the refresh
+    rank: int  # most directions of a class
+    strength: float
+    few: float
+    centre: NDArray[np.float64]  # (D,) float32 is exact enough around it, wherever features lie
+    whiten: NDArray[np.float32]  # (D, D) to coordinates where the shared covariance is the identity
+
+
+class Entry(NamedTuple):
+    """k classes with r directions each, prepared, on the host."""
+
+    means: NDArray[np.float32]  # (k, D) over d
+    H: NDArray[np.float32]  # (k, r, D)
+    narrow: NDArray[np.float32]  # (k,) 1 / d
+    bias: NDArray[np.float32]  # (k,)
+    across: NDArray[np.float32]  # (k, r) H m
+
+    def part(self, rows: slice) -> Entry:
+        return Entry(*(array[rows] for array in self))
+
+
+class Chunk(NamedTuple):
+    """Up to CHUNK classes in the tables of one product that answers for them."""
+
+    table: Array  # (D, 1 + r, k) means over d, then H, direction by direction
+    narrow: Array  # (k,)
+    bias: Array  # (k,)
+    across: Array  # (r, k)
+
+    @classmethod
+    def of(cls, entry: Entry, place: Place) -> Chunk:
+        table = np.concatenate((entry.means[:, None], entry.H), axis=1).transpose(2, 1, 0)
+        parts = table, entry.narrow, entry.bias, entry.across.T
+        return cls(*(place.put(np.ascontiguousarray(part)) for part in parts))
+
+    def with_entries(self, entries: dict[int, Entry], place: Place) -> Chunk:
+        """A copy with other classes at these places, new ones at the end among them."""
+        table, narrow, bias, across = (place.get(part) for part in self)
+        size = max(len(narrow), max(entries) + 1)
+        table, narrow, bias, across = (_wider(part, size) for part in (table, narrow, bias, across))
+        for i, entry in entries.items():
+            table[:, 0, i], table[:, 1:, i] = entry.means[0], entry.H[0].T
+            narrow[i], bias[i], across[:, i] = entry.narrow[0], entry.bias[0], entry.across[0]
+        return Chunk(*(place.put(part) for part in (table, narrow, bias, across)))
+
+    def log_densities(self, Z: Array, size: Array) -> Array:
+        """(n, k), up to a constant; `size` is |z|² of each row, (n, 1)."""
+        n, k = len(Z), len(self.bias)
+        product = Z @ self.table.reshape(len(self.table), -1)
+        along = product[:, k:].reshape(n, len(self.across), k) - self.across
+        along *= along
+        distance = size * self.narrow - 2 * product[:, :k]
+        return (library_of(Z).sum(along, axis=1) - distance - self.bias) * 0.5
+
+
+def _wider(table: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """A copy whose last axis is so long."""
+    wider = np.empty((*table.shape[:-1], size), table.dtype)
+    wider[..., : table.shape[-1]] = table
+    return wider
+
+
+def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32]) -> Entry:
+    """k classes of so many samples, their means (k, D), and F (k, r, D) with F^T F the scatter of each.
+
+    In coordinates where the shared covariance is the identity, class c varies by d = 1 + 1/n in every direction, and
+    by d + a(n) (s - 1) in those where its own variance s is more than 1. Its Mahalanobis distance is
+    |x - m|² / d - |H (x - m)|², the rows of H being those directions, each times the root of
+    1/d - 1/(d + a(n) (s - 1)).
+    """
+    n, (k, rank, width) = counts.astype(np.float64), F.shape
+    flat = F.reshape(-1, width) / np.sqrt(n).astype(np.float32).repeat(rank)[:, None]
+    F = small_product(flat, shared.whiten).reshape(k, rank, width)
+    own, turn = _eigen((F @ F.transpose(0, 2, 1)).astype(np.float64))  # s of each direction
+    d = 1 + 1 / n
+    a = shared.strength * n / (n + shared.few)
+    along = d[:, None] + a[:, None] * np.maximum(own - 1, 0)
+    size = np.sqrt((1 / d[:, None] - 1 / along) / np.maximum(own, 1))  # unit vectors, times what H asks
+    H = (turn * size[:, None]).transpose(0, 2, 1).astype(np.float32) @ F
+    m = small_product((means - shared.centre).astype(np.float32), shared.whiten)
+    log_det = (width - rank) * np.log(d) + np.log(along).sum(1)
+    bias = np.square(m, dtype=np.float64).sum(1) / d + log_det
+    across = np.einsum("crd,cd->cr", H, m)
+    return Entry((m / d[:, None]).astype(np.float32), H, (1 / d).astype(np.float32), bias.astype(np.float32), across)
+
+
+def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues (k, r) and eigenvectors in columns (k, r, r), by LAPACK itself: NumPy takes half as long again."""
+    if not grams.shape[1]:
+        return np.zeros((len(grams), 0)), grams
+    values, vectors = np.empty(grams.shape[:2]), np.empty(grams.shape)
+    for i, gram in enumerate(grams):
+        values[i], vectors[i], failed = dsyevd(gram.T, overwrite_a=True)
+        if failed:
+            raise np.linalg.LinAlgError("the eigenvalues of a class's scatter did not converge")
+    return values, vectors
+
+
+@dataclass(frozen=True)
+class Densities:
+    """Log densities of every class: all as they were at the last refresh, but those learned since, which are anew.
+
+    Classes stand in chunks, so that a class that has changed costs the copy of one chunk.
+    """
+
+    temperature: float
+    power: np.float32
+    task_of_class: NDArray[np.int64]
+    place: Place
+    shared: Shared
+    centre: Array
+    whiten: Array
+    chunks: tuple[Chunk, ...]
+
+    @classmethod
+    def of(cls, entry: Entry, place: Place, **more: Any) -> Densities:
+        starts = range(0, len(entry.bias), CHUNK)
+        chunks = tuple(Chunk.of(entry.part(slice(i, i + CHUNK)), place) for i in starts)
+        return cls(place=place, chunks=chunks, **more)
+
+    def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> Densities:
+        """With these classes as they are now."""
+        chunks, changed = list(self.chunks), {number // CHUNK for number in entries}
+        for place in sorted(changed):
+            own = {number % CHUNK: entries[number] for number in sorted(entries) if number // CHUNK == place}
+            if place == len(chunks):
+                chunks.append(Chunk.of(own.pop(0), self.place))
+            if own:
+                chunks[place] = chunks[place].with_entries(own, self.place)
+        return replace(self, task_of_class=task_of_class, chunks=tuple(chunks))
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        log = np.concatenate([self.place.get(part) for part in self._slices(X)]).astype(np.float64)
+        return softmax(log / self.temperature)
+
+    def vote(self, X: NDArray[np.float32], labels: NDArray[Any]) -> Vote:
+        P, table = self.probabilities(X), voting.task_table(self.task_of_class)
+        score, candidates = voting.candidates(P, table)
+        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
+        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
+        winner, named = score.argmax(1), labels[candidates]
+        gamma = voting.confidence(prior)[:, 0]
+        chosen = named[np.arange(len(winner)), winner]
+        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
+
+    def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
+        for rows in slices(X, 8 * len(self.task_of_class) * (1 + self.shared.rank)):
+            yield self.log_densities(self.place.put(to_power(rows, self.power)))
+
+    def log_densities(self, X: Array) -> Array:
+        """(n, C) of transformed rows, up to a constant."""
+        Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
+        size = library_of(Z).sum(Z * Z, axis=1, keepdims=True)
+        parts = [chunk.log_densities(Z, size) for chunk in self.chunks]
+        return parts[0] if len(parts) == 1 else library_of(Z).concatenate(parts, 1)

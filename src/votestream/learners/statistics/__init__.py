@@ -1,0 +1,1 @@
+"""Learners on running statistics of the features: no sample is kept."""

@@ -1,0 +1,51 @@
+"""NearestClassMean: the plainest rule on frozen features, which every other method has to beat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.core.registry import register
+from votestream.learners.statistics.moment_learner import LinearLearner
+from votestream.memory import ClassMoments
+
+
+@register("ncm")
+class NearestClassMean(LinearLearner):
+    """Keeps the mean of each class; the nearest mean, by Euclidean distance, decides.
+
+    As in "Distance-Based Image Classification: Generalizing to New Classes at Near-Zero Cost" (Mensink et
+    al., TPAMI 2013), without a learned metric. Kept: C (D + 1) numbers of 8 bytes, and at most 256 rows that
+    wait to be merged. Probabilities are those of classes that are unit Gaussians about their means.
+
+    Parameters
+    ----------
+    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+
+    >>> import votestream as vs
+    >>> model = vs.NearestClassMean().partial_fit([[0.0, 1.0], [0.0, 3.0], [5.0, 0.0]], ["a", "a", "b"])
+    >>> model.class_means_.tolist()
+    [[0.0, 2.0], [5.0, 0.0]]
+    >>> model.predict([[1.0, 1.0]]).tolist()
+    ['a']
+    """
+
+    def __init__(self, young: int = 20, batch_size: int = 10, seed: int = 0, device: str = "auto") -> None:
+        self.young = young
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32]]:
+        return (moments.overall_mean().astype(np.float32),)
+
+    def _rows(
+        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """|x - mean|² is smallest where mean.x - |mean|²/2 is largest, from any origin; here the overall mean."""
+        means = means - shared[0]
+        return means, -0.5 * (means**2).sum(1)

@@ -1,0 +1,186 @@
+"""ImageClassifier: pictures in, labels out; a backbone looks, a learner learns, no picture is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from votestream.backbones import Backbone, create_backbone
+from votestream.backbones.reference import describe, recall
+from votestream.common.validation import as_labels, as_task
+from votestream.core.exemplars import Exemplars
+from votestream.core.learner import Learner
+from votestream.core.registry import LEARNERS, register
+from votestream.core.snapshot import Snapshot
+from votestream.core.vote import Vote
+from votestream.images.convert import Pictures, as_sequence
+from votestream.io.array_checks import demand
+from votestream.io.file_header import learner_in
+from votestream.learners.ours.gaussian_voting import GaussianVoting
+
+
+@register("image_classifier")
+class ImageClassifier(Learner):
+    """A learner on pictures: arrays, PIL images and paths go through the backbone, features to the learner.
+
+    Parameters
+    ----------
+    backbone : a name that `create_backbone` knows, or a backbone.
+    learner : the learner on its features; `GaussianVoting()` unless given. One that has learned goes on.
+
+    Every picture of a call is read before any is learned, so that a broken one leaves the model as it was.
+    A saved model holds the learner and the backbone's name and digest: no picture, and no weights of the
+    backbone. Loading it with another backbone is refused.
+
+    >>> import numpy as np, votestream as vs
+    >>> rng = np.random.default_rng(0)
+    >>> night, day = rng.integers(0, 60, (20, 32, 32, 3)), rng.integers(180, 256, (20, 32, 32, 3))
+    >>> model = vs.ImageClassifier("reduced_resnet18")
+    >>> model = model.partial_fit(np.concatenate([night, day]).astype(np.uint8), ["night"] * 20 + ["day"] * 20)
+    >>> model.predict(day[:1].astype(np.uint8))
+    array(['day'], dtype='<U5')
+    """
+
+    _made: Backbone
+
+    def __init__(self, backbone: str | Backbone = "reduced_resnet18", learner: Learner | None = None) -> None:
+        self.backbone = backbone
+        self.learner = learner
+
+    def partial_fit(  # type: ignore[override]
+        self, X: Pictures, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+    ) -> ImageClassifier:
+        """Learn pictures in their order. See `Learner.partial_fit`."""
+        pictures = as_sequence(X)
+        as_labels(y, len(pictures))
+        if task is not None:
+            as_task(task)
+        if not len(pictures):
+            raise ValueError("X is empty: there is no picture in it")
+        features = self.backbone_(pictures)
+        with self._guard.lock:
+            learner = self._learner()
+            learner.partial_fit(features, y, task=task, classes=classes)
+            self._fitted = learner
+        return self
+
+    def _afresh(self) -> ImageClassifier:
+        return ImageClassifier(self.backbone, None if self.learner is None else clone(self.learner))
+
+    @property
+    def backbone_(self) -> Backbone:
+        """The backbone itself, made when it is first needed."""
+        with self._guard.lock:
+            if getattr(self, "_made_from", None) != self.backbone:
+                if hasattr(self, "_made") and self._is_fitted():
+                    raise ValueError(
+                        f"this model was taught through the backbone {self._made.name!r}, and another one's features "
+                        "mean something else: set backbone back, or teach a clone"
+                    )
+                self._made = create_backbone(self.backbone) if isinstance(self.backbone, str) else self.backbone
+                self._made_from = self.backbone
+            return self._made
+
+    def _learner(self) -> Learner:
+        if hasattr(self, "_fitted"):
+            return self._fitted
+        if self.learner is None:
+            return GaussianVoting()
+        return self.learner if self.learner._is_fitted() else clone(self.learner)
+
+    @property
+    def learner_(self) -> Learner:
+        """The learner that has learned."""
+        self._check_fitted()
+        return self._learner()
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "_fitted") or (self.learner is not None and self.learner._is_fitted())
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        """Whether the learner's memory stops growing once all classes are met."""
+        return self._learner().bounded
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def predict(self, X: Pictures) -> NDArray[Any]:  # type: ignore[override]
+        """The label of each picture, (n,)."""
+        return self.learner_.predict(self.backbone_(X))
+
+    def predict_proba(self, X: Pictures) -> NDArray[np.float64]:  # type: ignore[override]
+        """The probability of each class, (n, C), columns as `classes_`."""
+        return self.learner_.predict_proba(self.backbone_(X))
+
+    def vote(self, X: Pictures) -> Vote:
+        """How each decision fell, for learners that vote."""
+        return self.learner_.vote(self.backbone_(X))
+
+    def snapshot(self) -> Snapshot:
+        """A model that answers as this one does now, whatever is learned later; it shares the backbone."""
+        backbone, inner = self.backbone_, self.learner_.snapshot()
+        return Snapshot(inner._prepared, lambda X: inner._rows(backbone(X)), inner.task_of_class_)
+
+    # ---- what was learned: the learner's own ----------------------------------------------------
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        return self.learner_.classes_
+
+    @property
+    def classes_seen_(self) -> NDArray[Any]:
+        return self.learner_.classes_seen_
+
+    @property
+    def task_of_class_(self) -> NDArray[np.int64]:
+        return self.learner_.task_of_class_
+
+    @property
+    def tasks_(self) -> list[str | int | None]:
+        return self.learner_.tasks_
+
+    @property
+    def class_counts_(self) -> NDArray[np.int64]:
+        return self.learner_.class_counts_
+
+    @property
+    def class_means_(self) -> NDArray[np.float64]:
+        return self.learner_.class_means_
+
+    @property
+    def exemplars_(self) -> Exemplars:
+        return self.learner_.exemplars_
+
+    def memory_bytes(self, working: bool = False) -> int:
+        """What the learner keeps; the backbone, the same for every model, is not counted."""
+        return self.learner_.memory_bytes(working)
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        """The learner checks its own."""
+
+    def _header(self) -> dict[str, Any]:
+        return {"learner": self.name, "backbone": describe(self.backbone_), "inner": self.learner_._header()}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return self.learner_._arrays()
+
+    @classmethod
+    def _from_file(
+        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
+    ) -> Learner:
+        inner = header["inner"]
+        learner = learner_in(inner, LEARNERS)
+        on_features = "backbone" not in learner._get_param_names()
+        demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes pictures")
+        made, given = recall(header["backbone"], backbone, device)
+        model = cls(given)
+        model._made, model._made_from = made, given
+        model._fitted = learner._from_file(inner, arrays, device, None)
+        width = model._fitted.n_features_in_
+        demand(width == made.feature_dim, f"the learner takes {width} features, the backbone gives {made.feature_dim}")
+        return model

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,12 @@ def test_no_room_is_crowded():
     rooms = {path.parent for path in FILES.values()}
     crowded = {str(room): count for room in rooms if (count := len(list(room.glob("[!_]*.py")))) > MOST_FILES}
     assert not crowded
+
+
+@pytest.mark.parametrize("room", ["streams", "images.convert", "cli.main"])
+def test_reading_data_waits_for_no_torch(room):
+    code = f"import sys, votestream.{room}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from filelock import FileLock
 from PIL import Image
 
 from votestream.backbones import Backbone, ImageError, cached_features, clear_cached, list_cached
-from votestream.backbones.cache_folder import cache_folder
+from votestream.common.cache_folder import cache_folder
 
 from .samples import pictures, tiny_backbone
 

@@ -4,7 +4,7 @@
 from votestream.backbones import efficientnet, from_onnx, from_timm, from_torchvision, reduced_resnet18  # noqa: F401
 from votestream.backbones.backbone import Backbone, spread
 from votestream.backbones.cache import cached_features
-from votestream.backbones.cache_folder import CacheEntry, clear_cached, list_cached
+from votestream.backbones.cached_entries import CacheEntry, clear_cached, list_cached
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import BackboneUnavailable
 from votestream.backbones.preprocessing import Preprocessing

@@ -14,7 +14,7 @@ from PIL import Image
 
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.cache_entry import Entry
-from votestream.backbones.cache_folder import cache_folder
+from votestream.common.cache_folder import cache_folder
 from votestream.common.progress import note, progress_bar
 from votestream.images.convert import Pictures, as_sequence, load_image
 from votestream.images.files import MAX_PIXELS, ImageError

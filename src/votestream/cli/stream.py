@@ -14,7 +14,7 @@ from votestream.common.exits import CODES, Refused, check_out
 from votestream.common.extras import install_extra
 from votestream.images.class_folders import some
 
-# Streams bring torch along, so they are imported by the commands: --help should not wait for it.
+# Imported by the commands: --help should not wait for NumPy and Pillow.
 if TYPE_CHECKING:
     from votestream.streams.tasks import Stream
 

@@ -301,7 +301,7 @@ def test_arrays_that_mean_nothing_are_named(file):
 @of("image_classifier")
 def test_a_learner_behind_a_backbone_must_be_one_on_its_features(file):
     file.header["inner"] = {**file.header}
-    file.refused("which takes pictures")
+    file.refused("which takes images")
     file.header["inner"] = 5
     file.refused("must be a JSON object")
 
@@ -314,7 +314,7 @@ def test_a_backbone_that_is_not_told_in_full_is_refused(file, backbone):
 
 
 @of("icarl")
-def test_more_pictures_waiting_than_there_is_room_for_are_refused(file):
+def test_more_images_waiting_than_there_is_room_for_are_refused(file):
     file.header["params"]["room"] = 1
     file.refused("there is room for 1")
 

@@ -17,7 +17,7 @@ MOST = 16  # recordings held; each holds what its step takes on the device
 class Replayed:
     """Calls functions of tensors; on a GPU, those called often with the same shapes as CUDA graphs.
 
-    A step of a small network on ten pictures is hundreds of kernels, each shorter than its launch; a graph is one
+    A step of a small network on ten images is hundreds of kernels, each shorter than its launch; a graph is one
     launch for all of them. What a function does must follow from the tensors it is given and from what stays where it
     is; changes in place are welcome. `forget` the recordings when anything else changes, such as the size of the head.
     What a function returns holds until it is called again. On a CPU, functions are simply called, and so are those on

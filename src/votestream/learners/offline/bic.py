@@ -16,7 +16,7 @@ from votestream.io.array_checks import demand, take
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
 from votestream.learners.offline.distillation import answers, shared_loss
-from votestream.learners.offline.knowledge import Knowledge, Pictures, both, select, untaught
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, both, select, untaught
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 TEMPERATURE = 2.0
@@ -25,7 +25,7 @@ HELD_OUT = 10  # one exemplar in so many is never trained on
 
 @register("bic")
 class BiC(OfflineLearner):
-    """Distillation and exemplars; a scale and a shift of the newest classes' logits, learned on held-out pictures.
+    """Distillation and exemplars; a scale and a shift of the newest classes' logits, learned on held-out images.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class BiC(OfflineLearner):
     A class with fewer than two exemplars has none held out, and then there is no correction.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.BiC(budget=8, epochs=1, device="cpu").fit_task(pictures[:10], ["cat", "dog"] * 5)
-    >>> model.fit_task(pictures[10:], ["elm", "oak"] * 5).correction_ is not None
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.BiC(budget=8, epochs=1, device="cpu").fit_task(images[:10], ["cat", "dog"] * 5)
+    >>> model.fit_task(images[10:], ["elm", "oak"] * 5).correction_ is not None
     True
     """
 
@@ -74,8 +74,8 @@ class BiC(OfflineLearner):
         return correction_of(self._answer())
 
     def _learn_task(
-        self, network: Classifier, before: Knowledge, new: Pictures, random: torch.Generator
-    ) -> tuple[Pictures, dict[str, Tensor]]:
+        self, network: Classifier, before: Knowledge, new: LabelledImages, random: torch.Generator
+    ) -> tuple[LabelledImages, dict[str, Tensor]]:
         kept, aside = self._parted(before)
         held = self._hold_out(new[1].cpu(), before.n_classes or len(network.weight), random)
         learn, judge = ((new[0][rows], new[1][rows]) for rows in (~held, held))
@@ -93,14 +93,14 @@ class BiC(OfflineLearner):
         flags = [torch.full((len(part[1]),), i == 1, device=self._device) for i, part in enumerate(parts)]
         return both(*parts), {**more, "held": torch.cat(flags)}
 
-    def _parted(self, before: Knowledge) -> tuple[Pictures, Pictures]:
+    def _parted(self, before: Knowledge) -> tuple[LabelledImages, LabelledImages]:
         """The exemplars to train on, and those held out."""
         images, labels = before.exemplars
         held = before.more.get("held", torch.zeros(len(labels), dtype=torch.bool, device=labels.device))
         return (images[~held], labels[~held]), (images[held], labels[held])
 
     def _hold_out(self, labels: Tensor, n_classes: int, random: torch.Generator) -> Tensor:
-        """Which new pictures are never trained on: of each class as many as of each of the `n_classes` before."""
+        """Which new images are never trained on: of each class as many as of each of the `n_classes` before."""
         held = torch.zeros(len(labels), dtype=torch.bool)
         for number in labels.unique():
             rows = (labels == number).nonzero()[:, 0]
@@ -117,7 +117,7 @@ class BiC(OfflineLearner):
 
         return loss
 
-    def _learn_correction(self, network: Classifier, n_old: int, held: Pictures) -> Tensor | None:
+    def _learn_correction(self, network: Classifier, n_old: int, held: LabelledImages) -> Tensor | None:
         """Second stage, Eq. 5 and 6: n_old, α and β; the network, in evaluation mode, only answers."""
         counts = torch.bincount(held[1], minlength=len(network.weight))
         n = int(counts.min())

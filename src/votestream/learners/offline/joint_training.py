@@ -1,4 +1,4 @@
-"""JointTraining: a network trained on all pictures at once, the bound that learning task by task aims at."""
+"""JointTraining: a network trained on all images at once, the bound that learning task by task aims at."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from votestream.learners.offline.finetune import FineTuning
 
 @register("joint_images")
 class JointTraining(FineTuning):
-    """Keeps every picture and, when an answer is asked for, trains the backbone's network on all of them.
+    """Keeps every image and, when an answer is asked for, trains the backbone's network on all of them.
 
     Not a method for streams but what they are measured against: its memory grows with the stream. Every answer
-    after new pictures is a training from the start, so that it does not depend on when one had asked before.
+    after new images is a training from the start, so that it does not depend on when one had asked before.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ class JointTraining(FineTuning):
         as in `FineTuning`; of one training, on everything.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.JointTraining(epochs=1, device="cpu").partial_fit(pictures[:10], ["cat", "dog"] * 5)
-    >>> model.partial_fit(pictures[10:], ["elm", "oak"] * 5).predict_proba(pictures).shape
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.JointTraining(epochs=1, device="cpu").partial_fit(images[:10], ["cat", "dog"] * 5)
+    >>> model.partial_fit(images[10:], ["elm", "oak"] * 5).predict_proba(images).shape
     (20, 4)
     """
 

@@ -15,7 +15,7 @@ from votestream.learners.offline.offline_learner import OfflineLearner
 
 @register("lwf")
 class LearningWithoutForgetting(OfflineLearner):
-    """The old network's answers to the new pictures are learned along with the new labels (LwF.MC).
+    """The old network's answers to the new images are learned along with the new labels (LwF.MC).
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class LearningWithoutForgetting(OfflineLearner):
     variant with a softmax and a temperature.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.LearningWithoutForgetting(epochs=1, device="cpu").fit_task(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape, len(model.exemplars_.labels)
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.LearningWithoutForgetting(epochs=1, device="cpu").fit_task(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape, len(model.exemplars_.labels)
     ((20, 2), 0)
     """
 

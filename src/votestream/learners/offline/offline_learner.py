@@ -21,7 +21,7 @@ from votestream.io.model_files import joined, part_of
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.network_learner import QUERIES, NetworkLearner, seed_torch, training
 from votestream.learners.network.passes import Loss, dropping, train
-from votestream.learners.offline.knowledge import Knowledge, Pictures, both, no_pictures, select, untaught
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, both, no_images, select, untaught
 from votestream.memory.image_memory import to_device
 from votestream.memory.waiting import Waiting
 
@@ -29,14 +29,14 @@ SHORT = 5  # times fewer passes
 
 
 class OfflineLearner(NetworkLearner):
-    """Trains a network on a task's pictures in many passes, with exemplars of the tasks before.
+    """Trains a network on a task's images in many passes, with exemplars of the tasks before.
 
     `fit_task` learns a task at once. With `partial_fit` the rows wait, as bytes, until the task is over: a
     new one is told, or found for good. An answer asked for before trains a copy, as if the task ended there, and leaves
-    no trace. So what is kept is bounded by the budget and the largest task, at most `room` pictures; a longer task
+    no trace. So what is kept is bounded by the budget and the largest task, at most `room` images; a longer task
     is learned in parts of so many.
 
-    A teacher is asked about the known classes that a task has no pictures of. Where known classes come back, as in
+    A teacher is asked about the known classes that a task has no images of. Where known classes come back, as in
     the parts of a long task or in a stream that blurs its tasks, their labels count.
 
     A method is a subclass with a `_loss`, or with a `_learn_task` where there is more to a task than passes.
@@ -105,7 +105,7 @@ class OfflineLearner(NetworkLearner):
     def _allocate(self) -> None:
         self._device = as_device(self.device)
         size = self.backbone_.input_size
-        self._known = Knowledge(Classifier(self.backbone_, self._device).eval(), no_pictures(size, self._device))
+        self._known = Knowledge(Classifier(self.backbone_, self._device).eval(), no_images(size, self._device))
         self._waiting = Waiting(3 * size**2)
         self._waiting_for: str | int | None = None  # the task that was told with the rows that wait
         self._asked = None
@@ -156,8 +156,8 @@ class OfflineLearner(NetworkLearner):
     # ---- a task ---------------------------------------------------------------------------------
 
     def _learn_task(
-        self, network: Classifier, before: Knowledge, new: Pictures, random: torch.Generator
-    ) -> tuple[Pictures, dict[str, Tensor]]:
+        self, network: Classifier, before: Knowledge, new: LabelledImages, random: torch.Generator
+    ) -> tuple[LabelledImages, dict[str, Tensor]]:
         """Train the network, whose head has grown, and leave it in evaluation mode; exemplars to keep, and more."""
         loss = self._loss(network, before, untaught(before, new))
         self._pass(network, both(before.exemplars, new), loss, random, self._rates())
@@ -176,7 +176,7 @@ class OfflineLearner(NetworkLearner):
     def _pass(
         self,
         network: Classifier,
-        pictures: Pictures,
+        images: LabelledImages,
         loss: Loss,
         random: torch.Generator,
         rates: list[float],
@@ -184,9 +184,9 @@ class OfflineLearner(NetworkLearner):
     ) -> None:
         how |= {"batch_size": self.batch_size, "momentum": self.momentum, "weight_decay": self.weight_decay}
         augment = None if not self.augment else "colour" if self._colour else "shift"
-        train(network, *pictures, loss, random, rates=rates, augment=augment, **how)
+        train(network, *images, loss, random, rates=rates, augment=augment, **how)
 
-    def _select(self, network: Classifier, kept: Pictures, new: Pictures) -> Pictures:
+    def _select(self, network: Classifier, kept: LabelledImages, new: LabelledImages) -> LabelledImages:
         return select(network, kept, new, self.budget // len(network.weight))
 
     # ---- deciding -------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class OfflineLearner(NetworkLearner):
 
     @learned
     def exemplars_(self) -> Exemplars:
-        """The pictures kept of the tasks that are over, (n, size, size, 3) uint8, as `features`; labels and tasks.
+        """The images kept of the tasks that are over, (n, size, size, 3) uint8, as `features`; labels and tasks.
 
         Class by class as `classes_`, the most wanted first.
         """
@@ -232,7 +232,7 @@ class OfflineLearner(NetworkLearner):
         demand(n <= self.budget, f"there are {n} exemplars, but the budget is {self.budget}")
         self._waiting.restore(part_of(arrays, "waiting"), self._known.n_classes, n_classes)
         n = len(self._waiting)
-        demand(n < self.room or not self.bounded, f"{n} pictures wait, but there is room for {self.room}")
+        demand(n < self.room or not self.bounded, f"{n} images wait, but there is room for {self.room}")
         self._waiting_for = self._tasks.told
 
     def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:

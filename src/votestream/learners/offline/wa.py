@@ -10,7 +10,7 @@ from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
 from votestream.learners.offline.distillation import answers, shared_loss
-from votestream.learners.offline.knowledge import Knowledge, Pictures, both, untaught
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, both, untaught
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 TEMPERATURE = 2.0
@@ -30,9 +30,9 @@ class WeightAligning(OfflineLearner):
     momentum, weight_decay, augment, room, backbone, young, preset, seed, device : as in `FineTuning`.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.WeightAligning(budget=8, epochs=1, device="cpu").fit_task(pictures[:10], ["cat", "dog"] * 5)
-    >>> norms = np.linalg.norm(model.fit_task(pictures[10:], ["elm", "oak"] * 5).weights_, axis=1)
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.WeightAligning(budget=8, epochs=1, device="cpu").fit_task(images[:10], ["cat", "dog"] * 5)
+    >>> norms = np.linalg.norm(model.fit_task(images[10:], ["elm", "oak"] * 5).weights_, axis=1)
     >>> bool(np.isclose(norms[:2].mean(), norms[2:].mean()))
     True
     """
@@ -62,13 +62,13 @@ class WeightAligning(OfflineLearner):
         self.clip = clip
 
     def _learn_task(
-        self, network: Classifier, before: Knowledge, new: Pictures, random: torch.Generator
-    ) -> tuple[Pictures, dict[str, Tensor]]:
+        self, network: Classifier, before: Knowledge, new: LabelledImages, random: torch.Generator
+    ) -> tuple[LabelledImages, dict[str, Tensor]]:
         def clip() -> None:
             network.weight.detach().clamp_(min=0)
 
-        pictures, loss = both(before.exemplars, new), self._loss(network, before, untaught(before, new))
-        self._pass(network, pictures, loss, random, self._rates(), after_step=clip if self.clip else None)
+        images, loss = both(before.exemplars, new), self._loss(network, before, untaught(before, new))
+        self._pass(network, images, loss, random, self._rates(), after_step=clip if self.clip else None)
         align(network.weight.detach(), before.n_classes)
         return self._select(network, before.exemplars, new), {}
 

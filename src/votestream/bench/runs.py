@@ -19,7 +19,8 @@ class Method:
     tables, None where it has none. `paper` is the row of the paper's tables that it is compared with.
     `ask` is "each" to be tested after each task, "last" where an answer costs too much for that. `first_passes` is how
     often the first task is gone over (`fit_task`). `length` tells the "full" and the "short" variant of a method of
-    many passes apart. `part` is for suites in parts: a method runs on the streams of its own.
+    many passes apart. `part` is for suites in parts: a method runs on the streams of its own. `views` and `stages` are how
+    the backbone looks for it, as `create_backbone` takes them; None is as it does for the others.
     """
 
     label: str
@@ -31,12 +32,20 @@ class Method:
     first_passes: int = 1
     length: str = ""
     part: str = ""
+    views: str | None = None
+    stages: str | None = None
+
+    @property
+    def look(self) -> dict[str, str]:
+        """The options that the backbone is made with."""
+        given = {"views": self.views, "stages": self.stages}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def told(self) -> str:
         """Its settings as the results tell them."""
         passes = {} if self.first_passes == 1 else {"first_passes": self.first_passes}
-        return as_json({**self.settings, **passes})
+        return as_json({**self.settings, **passes, **self.look})
 
 
 @dataclass(frozen=True)

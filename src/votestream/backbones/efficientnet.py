@@ -31,6 +31,7 @@ _STAGES = ("1", "2", "3", "4", "5", "6", "7", "head")
 _SPREADS = {
     "efficientnet_lite0": (2.598, 4.052, 3.102, 3.459, 2.025, 2.927, 1.702, 0.4322),
     "efficientnet_lite1": (2.256, 5.914, 4.67, 3.924, 2.41, 3.24, 1.614, 0.3916),
+    "efficientnet_lite2": (2.023, 5.509, 4.358, 3.676, 2.126, 3.125, 1.499, 0.3588),
 }
 SCALES = {name: dict(zip(_STAGES, spreads, strict=True)) for name, spreads in _SPREADS.items()}
 

@@ -117,7 +117,7 @@ def careful(Q: int, width: int) -> Method:
     Few rows wait, as directions make better use of the room, and where it is small there are fewer features.
     """
     settings = {"budget_bytes": room(Q, width), "block": 32}
-    stages = "quick" if Q < 2000 else "careful"
+    stages = "quick" if room(Q, width) < 1_000_000 else "careful"
     return Method("GaussianVoting, careful", "gaussian_voting", settings, Q, views="careful", stages=stages)
 
 

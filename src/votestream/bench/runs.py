@@ -19,8 +19,8 @@ class Method:
     tables, None where it has none. `paper` is the row of the paper's tables that it is compared with.
     `ask` is "each" to be tested after each task, "last" where an answer costs too much for that. `first_passes` is how
     often the first task is gone over (`fit_task`). `length` tells the "full" and the "short" variant of a method of
-    many passes apart. `part` is for suites in parts: a method runs on the streams of its own. `views` and `stages` are how
-    the backbone looks for it, as `create_backbone` takes them; None is as it does for the others.
+    many passes apart. `part` is for suites in parts: a method runs on the streams of its own. `views` and `stages` are
+    what its backbone is made with (`create_backbone`), where that differs from the suite's.
     """
 
     label: str

@@ -10,8 +10,8 @@ from typing import TypeVar
 from votestream.bench.methods import (
     PAPER,
     all_at_once,
-    careful,
     both_lengths,
+    careful,
     first_task_offline,
     of_rates,
     of_weight_norms,
@@ -66,7 +66,8 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             ),
             tuple(replace(stream, part=stream.name) for stream in PAPERS_STREAMS),
             budgets=BUDGETS,
-            remark=f"The learning rates of the rivals that train a network are those of the suite rates. {CAREFUL_TOLD}",
+            remark="The learning rates of the rivals that train a network are those of the suite rates. "
+            f"{CAREFUL_TOLD}",
         ),
         Suite(
             "ablation",

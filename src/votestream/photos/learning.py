@@ -39,12 +39,13 @@ class Lesson:
     copies: Counter[str] = field(default_factory=Counter)  # of another photo of the same class in this run
     problems: list[str] = field(default_factory=list)
     interrupted: bool = False
+    remark: str = ""  # about the backbone: why it was chosen, or which would see more
 
 
 def teach(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int) -> Lesson:
     """Learn what is new in the offer, mixed across classes, saving as it goes.
 
-    `settings` (backbone, learner, budget, device, max_pixels) are None where nobody asked for a value.
+    `settings` (backbone, views, stages, learner, budget, device, max_pixels) are None where nobody asked for a value.
     """
     path = followed(path)
     check_target(path)
@@ -62,7 +63,8 @@ def rehearse(path: Path, offer: Offer, settings: dict[str, Any], task: str | Non
 class _Teacher:
     def __init__(self, path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int) -> None:
         self.path = path
-        self.backbone, self.learner = open_model(path, settings, seed)
+        opened = open_model(path, settings, seed, [photo.path for photo in offer.photos])
+        self.backbone, self.learner = opened.backbone, opened.learner
         if settings["max_pixels"] is not None:
             self.backbone.max_pixels = settings["max_pixels"]
         labels = self.learner.classes_.tolist() if self.learner._is_fitted() else []
@@ -73,7 +75,7 @@ class _Teacher:
             raise PhotoError(f"{sidecar_of(path)} cannot be read: {problem.strerror or problem}.") from None
         # A model made in Python may have numbers for labels, and names whose accents are letters of their own.
         self.own = {composed(str(label)): label for label in labels} | {str(label): label for label in labels}
-        self.lesson = Lesson(problems=list(offer.problems))
+        self.lesson = Lesson(problems=list(offer.problems), remark=opened.remark)
         self.photos = [offer.photos[i] for i in np.random.default_rng(seed).permutation(len(offer.photos))]
         self.old, self.offered, self.met = set(self.own), offer.labels, set[str]()
         # Without new classes the last task goes on learning; a new one would freeze it and have nothing to learn.

@@ -61,15 +61,15 @@ def _read(photo: Photo, backbone: Backbone | None, known: Container[str] | None)
             raise ImageError(f"{name} is an empty file.")
         with photo.path.open("rb") as file:
             most = backbone.max_pixels if backbone else MAX_PIXELS
-            least = backbone.preprocessing.least if backbone else 1
+            least = backbone.least if backbone else 1
             identify(file, name, most, least)  # reads the first bytes only: a film need not be digested
             if known is not None:
                 digest = digest_of(file, photo.label)
                 if digest in known or backbone is None:
                     return Reading(photo, digest)
             assert backbone is not None
-            fit = backbone.preprocessing.fit
-            pixels = decode(file, name, lambda image: fit(image, name, most), most, least)
+            prepare = backbone.prepare
+            pixels = decode(file, name, lambda image: prepare(image, name, most), most, least)
             return Reading(photo, digest, pixels)
 
 

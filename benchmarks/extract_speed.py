@@ -27,8 +27,8 @@ from torch import nn
 from rows import COMMAND, RESULTS, write
 from votestream._version import __version__
 from votestream.backbones import Backbone, create_backbone, from_module
-from votestream.backbones.efficientnet_lite import EfficientNetLite
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
+from votestream.backbones.networks.resnet import ReducedResNet18
 
 SHOWN = [
     "backbone",

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone, efficientnet, optional
-from votestream.backbones.efficientnet_lite import EfficientNetLite, PaddedConv
+from votestream.backbones.networks.efficientnet_lite import EfficientNetLite, PaddedConv
 
 from .samples import random_images, shuffle_batch_norms
 

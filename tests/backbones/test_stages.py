@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from votestream.backbones import create_backbone
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones.networks.resnet import ReducedResNet18
 from votestream.backbones.stages import StageFeatures
 
 from .samples import random_images, shuffle_batch_norms

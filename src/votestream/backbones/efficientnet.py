@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.efficientnet_lite import EfficientNetLite
 from votestream.backbones.modules import digest_of_weights, from_module
+from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
 from votestream.backbones.optional import BackboneUnavailable, import_optional
 from votestream.backbones.registry import register_backbone
 from votestream.backbones.stages import StageFeatures

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Look(NamedTuple):
@@ -24,18 +24,18 @@ LOOKS: dict[str, dict[str, Look]] = {
 
 
 def chosen(
-    backbone: str, views: str | Iterable[str] | None, stages: str | Iterable[str] | None
-) -> tuple[str | Iterable[str] | None, str | Iterable[str] | None]:
-    """Views and stages with the words "careful" and "quick" replaced by what was chosen for the backbone.
+    backbone: str, views: str | Iterable[str] | None = None, stages: str | Iterable[str] | None = None
+) -> dict[str, Any]:
+    """The views and stages that are given, with "careful" and "quick" replaced by what was chosen for the backbone.
 
-    >>> chosen("reduced_resnet18", None, "quick")
-    (None, '3:centre,4')
+    >>> chosen("reduced_resnet18", stages="quick")
+    {'stages': '3:centre,4'}
     """
-    given = {"views": views, "stages": stages}
+    given = {name: value for name, value in (("views", views), ("stages", stages)) if value is not None}
     for field, value in given.items():
         if value in ("careful", "quick"):
             if backbone not in LOOKS:
                 known = " and ".join(LOOKS)
                 raise ValueError(f"{field}={value!r} was chosen for {known} only: name the {field} of {backbone!r}.")
             given[field] = getattr(LOOKS[backbone][str(value)], field)
-    return given["views"], given["stages"]
+    return given

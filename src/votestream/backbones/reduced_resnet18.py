@@ -12,8 +12,8 @@ from torch import Tensor
 
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
+from votestream.backbones.networks.resnet import ReducedResNet18
 from votestream.backbones.registry import register_backbone
-from votestream.backbones.resnet import ReducedResNet18
 from votestream.backbones.stages import StageFeatures
 
 INPUT_SIZE = 32

@@ -56,13 +56,13 @@ def create_backbone(
         ValueError: There is no backbone 'reduced_resnet81'. Did you mean 'reduced_resnet18'?
     """
     factory, asked = _factory(name)
-    views, stages = chosen(name, views, stages)
-    if stages is not None:
+    look = chosen(name, views, stages)
+    if "stages" in look:
         if "stages" not in inspect.signature(factory).parameters:
             raise ValueError(f"The backbone {name!r} has no stages to choose from: leave stages out.")
-        options["stages"] = stages
+        options["stages"] = look["stages"]
     made = factory(asked, **options)
-    return made if views is None else made.with_views(views)
+    return made.with_views(look["views"]) if "views" in look else made
 
 
 def _factory(name: str) -> tuple[Callable[..., Backbone], str]:

@@ -28,7 +28,7 @@ class StageFeatures(nn.Module):
         scales: The spread of each stage's features, measured on the images that the weights were made for.
 
     Example:
-        >>> from votestream.backbones.resnet import ReducedResNet18
+        >>> from votestream.backbones.networks.resnet import ReducedResNet18
         >>> network = StageFeatures(ReducedResNet18(), ["3:centre", "4"], {"3": 0.5, "4": 0.4}).eval()
         >>> network(torch.zeros(2, 3, 32, 32)).shape  # 80 and 160
         torch.Size([2, 240])

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from votestream.backbones.looks import LOOKS, chosen
+
 KEY = ("method", "learner", "settings", "stream", "options", "backbone", "digest", "seed")
 
 
@@ -40,6 +42,10 @@ class Method:
         """The options that the backbone is made with."""
         given = {"views": self.views, "stages": self.stages}
         return {name: value for name, value in given.items() if value is not None}
+
+    def looking_through(self, backbone: str) -> Method:
+        """The same, with the views and stages that "careful" and "quick" stand for there: results tell them in full."""
+        return replace(self, **chosen(backbone, **self.look)) if self.look else self
 
     @property
     def told(self) -> str:
@@ -132,7 +138,8 @@ class Suite:
         for seed in seeds:
             for stream in self.streams:
                 for method in self.methods_on(stream):
-                    yield Run(method, stream, seed, self.backbone, digest, *kept)
+                    if not method.look or self.backbone in LOOKS:
+                        yield Run(method.looking_through(self.backbone), stream, seed, self.backbone, digest, *kept)
 
     def methods_on(self, stream: StreamSpec) -> list[Method]:
         """Those of the stream's part, and of none; on a stream of no part all, once: as their first part has them."""

@@ -22,7 +22,7 @@ from votestream.common.extras import install_extra
 # Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
 if TYPE_CHECKING:
     from votestream.bench.results import Results
-    from votestream.bench.runs import Run, Suite
+    from votestream.bench.runs import Suite
 
 app = typer.Typer(help="Compare methods on streams: runs, tables, plots, a report.", no_args_is_help=True)
 
@@ -112,8 +112,6 @@ def run_command(
     data_dir: DataDir = None,
 ) -> None:
     """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
-    from dataclasses import replace
-
     from votestream.bench.results import HERE
     from votestream.bench.runner import clock, run_all
     from votestream.bench.runs import key_of
@@ -128,8 +126,7 @@ def run_command(
         first = suite.first_seed if first_seed is None else first_seed
         if suite.chooses and first < suite.first_seed:
             raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")
-        planned = suite.runs("", range(first, first + (seeds or suite.seeds)))
-        runs = [replace(run, digest=_digest(run)) for run in planned]
+        runs = list(suite.runs(_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
         results = _results(name, folder, validate)
         results.rows()  # a file that cannot be gone on with is told before anything is run
         folder.mkdir(parents=True, exist_ok=True)
@@ -255,7 +252,6 @@ def _asked(
     """The suite with what the command adds and takes away."""
     from dataclasses import replace
 
-    from votestream.backbones.looks import LOOKS
     from votestream.bench.finding import added_methods, is_own_stream, the_backbone
     from votestream.bench.runs import StreamSpec
     from votestream.bench.suites import HELD_OUT, find_suite
@@ -263,7 +259,6 @@ def _asked(
     suite = find_suite(name)
     if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
         suite = replace(find_suite(name, the_backbone(backbone, "cpu").feature_dim), backbone=backbone)
-        suite = replace(suite, methods=tuple(m for m in suite.methods if backbone in LOOKS or not m.look))
     if settings and not learners:
         raise ValueError("--set is for a learner given by --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
@@ -308,10 +303,10 @@ def _where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
     return replace(suite, streams=here)
 
 
-def _digest(run: Run) -> str:
+def _digest(backbone: str) -> str:
     from votestream.bench.finding import the_backbone
 
-    return the_backbone(run.backbone, "cpu", run.method.views, run.method.stages).digest[:12]
+    return the_backbone(backbone, "cpu").digest[:12]
 
 
 def _results(name: str, folder: Path, validate: bool) -> Results:

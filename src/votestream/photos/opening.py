@@ -80,8 +80,8 @@ def _better(path: Path, backbone: Backbone, photos: Sequence[Path]) -> str:
 def _check_unchanged(path: Path, model: ImageClassifier, settings: dict[str, Any]) -> None:
     """What a model was begun with stays: a wish for something else is not passed over."""
     backbone, learner, budget = model.backbone_.name, model.learner_.name, getattr(model.learner_, "budget", None)
-    asked = chosen(backbone, settings["views"], settings["stages"])
-    views, stages = (None if given is None else as_names(given, "") for given in asked)
+    look = chosen(backbone, settings["views"], settings["stages"])
+    views, stages = (as_names(look[key], key) if key in look else None for key in ("views", "stages"))
     if settings["backbone"] not in (None, backbone):
         begun, option = f"taught through the backbone {backbone}, not {settings['backbone']}", "--backbone"
     elif views not in (None, tuple(map(str, model.backbone_.views))):

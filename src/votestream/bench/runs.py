@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from votestream.backbones.looks import LOOKS, chosen
+from votestream.backbones.looks import chosen, is_known
 
 KEY = ("method", "learner", "settings", "stream", "options", "backbone", "digest", "seed")
 
@@ -138,7 +138,7 @@ class Suite:
         for seed in seeds:
             for stream in self.streams:
                 for method in self.methods_on(stream):
-                    if not method.look or self.backbone in LOOKS:
+                    if is_known(self.backbone, method.look):
                         yield Run(method.looking_through(self.backbone), stream, seed, self.backbone, digest, *kept)
 
     def methods_on(self, stream: StreamSpec) -> list[Method]:

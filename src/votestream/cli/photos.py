@@ -14,7 +14,7 @@ from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed,
 from votestream.common.printing import shown
 from votestream.images.class_folders import some
 from votestream.photos.finding import Offer, PhotoError, offer
-from votestream.photos.sidecar import sidecar_of
+from votestream.photos.sidecar import journal_of, sidecar_of
 
 # Whatever brings the network along is imported by the command that runs it: --help should not wait for it.
 if TYPE_CHECKING:
@@ -60,13 +60,20 @@ def learn(
         bool, typer.Option("--yes", "-y", help="The folder's own folders are the classes, however it looks.")
     ] = False,
     max_pixels: MaxPixels = None,
+    journal: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Newest photos whose features are kept beside the model, for `undo` and moved photos; 0: none."
+        ),
+    ] = 1000,
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
-    No photo is kept, and none is learned twice: MODEL.learned holds digests.
+    No photo is kept, and none is learned twice: MODEL.learned holds digests, MODEL.journal the newest features.
+    A photo moved to another class folder is corrected as far back as the journal reaches.
     Stop it whenever you like: the same command goes on where it was.
     """
-    found = offer(photos, ignore=(model, sidecar_of(model)))
+    found = offer(photos, ignore=(model, sidecar_of(model), journal_of(model)))
     for text in found.notes:
         note(text)
     if found.doubt and not yes:
@@ -75,7 +82,9 @@ def learn(
 
     settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
     settings["max_pixels"] = max_pixels
-    lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed)
+    lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
+    for text in lesson.notes:
+        note(text)
     if lesson.interrupted:
         stop(_interrupted(lesson, model), INTERRUPTED)
     _name_skipped(lesson.problems)
@@ -174,13 +183,15 @@ def _learned(lesson: Lesson) -> str:
 
 
 def _summarise(lesson: Lesson, path: Path) -> None:
-    from votestream.photos.report import memory_line, passed_over, report
+    from votestream.photos.report import memory_line, moved_lines, passed_over, report
 
     old = [label for label in lesson.learned if label not in lesson.new]
-    lines = [f"{_learned(lesson)} into {path}." if lesson.learned else "There was nothing new to learn."]
+    lines = [] if lesson.corrected else ["There was nothing new to learn."]
+    if lesson.learned:
+        lines = [f"{_learned(lesson)} into {path}."]
     if lesson.new:
         lines.append(f"New, as task {lesson.task}: {some(lesson.new)}.")
     if old:
         lines.append(f"Old, with new photos: {some(sorted(old))}.")
-    for line in (*lines, passed_over(lesson), memory_line(report(path))):
+    for line in (*lines, *moved_lines(lesson), passed_over(lesson), memory_line(report(path))):
         typer.echo(shown(line))

@@ -18,7 +18,7 @@ from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
 
 if TYPE_CHECKING:
-    from votestream.photos.learning import Lesson
+    from votestream.photos.learning import Lesson, Moved
 
 ROWS = 40  # classes in a table; there may be thousands
 
@@ -128,8 +128,27 @@ def print_trial(lesson: Lesson, path: Path, console: Console) -> None:
         f"{photos} of {classes} would be learned into {path}." if lesson.learned else "There is nothing new to learn."
     )
     say(console, would)
+    for line in moved_lines(lesson, would=True):
+        say(console, line)
     say(console, passed_over(lesson))
     say(console, "Nothing was written. Not checked: whether every photo can be decoded to its end.")
+
+
+def moved_lines(lesson: Lesson, would: bool = False) -> list[str]:
+    """What became of photos that were moved to another class folder."""
+    lines = []
+    if lesson.corrected:
+        number, be = count(len(lesson.corrected), "photo"), "would be corrected" if would else "corrected"
+        lines.append(f"Moved to another class, and {be}: {number}, {_moves(lesson.corrected)}.")
+    if lesson.in_both:
+        number, be = count(len(lesson.in_both), "photo"), "would count" if would else "count"
+        beyond = "longer ago than the journal reaches, so that they"
+        lines.append(f"Moved to another class {beyond} {be} in both: {number}, {_moves(lesson.in_both)}.")
+    return lines
+
+
+def _moves(moved: list[Moved]) -> str:
+    return some([f"{each.photo.path} from {each.before} to {each.photo.label}" for each in moved], 3)
 
 
 def passed_over(lesson: Lesson) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.backbones.reference import describe, recall
+from votestream.backbones.reference import describe, find_again
 from votestream.common.validation import as_labels, as_task
 from votestream.core.exemplars import Exemplars
 from votestream.core.learner import Learner
@@ -189,7 +189,7 @@ class ImageClassifier(Learner):
         learner = learner_in(inner, LEARNERS)
         on_features = "backbone" not in learner._get_param_names()
         demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes images")
-        made, given = recall(header["backbone"], backbone, device)
+        made, given = find_again(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given
         model._fitted = learner._from_file(inner, arrays, device, None)

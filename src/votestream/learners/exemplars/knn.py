@@ -32,7 +32,7 @@ class NearestNeighbours(ExemplarLearner):
     k : neighbours asked.
     weights : "distance" counts a vote by the inverse distance, "majority" all alike; a tie goes to the nearer.
     keep : "mean_distance" (nearest to the class mean), "balanced", "reservoir" or "first_in".
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : the seed is for rules that draw; "auto" answers on the GPU if there is one.
 
@@ -52,7 +52,7 @@ class NearestNeighbours(ExemplarLearner):
         k: int = 10,
         weights: str = "distance",
         keep: str = "mean_distance",
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
@@ -61,19 +61,19 @@ class NearestNeighbours(ExemplarLearner):
         self.k = k
         self.weights = weights
         self.keep = keep
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "k", "batch_size", "young"):
+        for name in ("budget", "k", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_choice("weights", self.weights, ("distance", "majority"))
         check_choice("keep", self.keep, KEEP_RULES)
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",

@@ -33,7 +33,7 @@ class MomentLearner(Learner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("batch_size", "young"):
+        for name in ("batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
 
     def _begin(self, X: NDArray[np.float32]) -> None:

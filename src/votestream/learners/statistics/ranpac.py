@@ -47,7 +47,7 @@ class RanPAC(Learner):
     ridge : lambda, or "held-out" to choose it.
     preset : "paper" takes the paper's 10,000 random features, unless `projection` is given another value than its
         default.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : "auto" is the GPU if there is one.
 
@@ -68,7 +68,7 @@ class RanPAC(Learner):
         projection: int = 2000,
         ridge: float | str = "held-out",
         preset: str | None = None,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
@@ -76,14 +76,14 @@ class RanPAC(Learner):
         self.projection = projection
         self.ridge = ridge
         self.preset = preset
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("projection", "batch_size", "young"):
+        for name in ("projection", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_choice("preset", self.preset, (None, "paper"))
         if self.ridge != "held-out":

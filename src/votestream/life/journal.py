@@ -173,6 +173,14 @@ def read_journal(path: Path, make: Make) -> tuple[Journal, str | None, str | Non
         raise model_files.ModelFileError(f"{path} is no journal ({problem!r})") from None
 
 
+def lessons_in(path: Path) -> int | None:
+    """How many lessons a journal file holds, whatever they lead to; None where there is none that can be read."""
+    try:
+        return len(model_files.read(path)[0]["labels"])
+    except (KeyError, OSError, TypeError, ValueError):
+        return None
+
+
 def is_journal(start: bytes) -> bool:
     """Whether a file that begins so is a journal, or what is left of one.
 

@@ -14,8 +14,10 @@ from votestream.common.printing import shown, size
 from votestream.core.registry import from_parts
 from votestream.images.class_folders import some
 from votestream.io.model_files import read
+from votestream.life.journal import lessons_in
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
+from votestream.photos.sidecar import journal_of
 
 if TYPE_CHECKING:
     from votestream.photos.learning import Lesson, Moved
@@ -63,6 +65,7 @@ def report(path: Path) -> dict[str, Any]:
         "exemplars_are": None if exemplars is None else "features" if exemplars.features.ndim == 2 else "pixels",
         "waiting": len(arrays.get("pending.rows", ())),
         "holds_all": not learner.bounded,
+        "journal": lessons_in(journal_of(path)),
         "memory_bytes": learner.memory_bytes(),
         "images_bytes": learned * side * side * 3 if learned and side else None,
     }
@@ -90,6 +93,8 @@ def print_report(about: dict[str, Any], console: Console) -> None:
     say(console, f"Learner: {about['learner']} on {about['n_features']} features, by VoteStream {about['version']}")
     say(console, f"Settings: {', '.join(f'{name}={value}' for name, value in about['settings'].items())}")
     say(console, kept_line(about))
+    if about["backbone"]:
+        say(console, journal_line(about))
     say(console, memory_line(about))
 
 
@@ -110,6 +115,17 @@ def kept_line(about: dict[str, Any]) -> str:
     if few:
         line += f", though classes of one or two {one}s give them away: {some(few)}"
     return f"{line}."
+
+
+def journal_line(about: dict[str, Any]) -> str:
+    """What lies beside the model, and how to be rid of it."""
+    if about["journal"] is None:
+        return "Journal: none."
+    name, photos = journal_of(Path(about["file"])).name, count(about["journal"], "photo")
+    return (
+        f"Journal: the features of the newest {photos}, in {name}, and the model before them; `votestream undo` takes "
+        "photos back, `votestream learn --journal 0` keeps none."
+    )
 
 
 def print_trial(lesson: Lesson, path: Path, console: Console) -> None:

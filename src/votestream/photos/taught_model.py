@@ -6,7 +6,6 @@ not count (see `sidecar`) or is done again (see `life.journal`).
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from votestream.core.registry import create, from_parts
 from votestream.images.class_folders import composed
 from votestream.learners import Learner
-from votestream.life.journal import Journal, fingerprint, is_journal, open_journal, write_journal
+from votestream.life.journal import Journal, Make, fingerprint, is_journal, open_journal, write_journal
 from votestream.photos.finding import PhotoError
 from votestream.photos.sidecar import LearnedPhotos, check_place, journal_of, sidecar_of
 from votestream.pipeline import ImageClassifier
@@ -25,11 +24,15 @@ KEPT = 1000  # lessons in a journal unless another number is asked for
 CALL = 100  # photos learned at once at most: a journal begins where a call does
 
 
-def _make(header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str) -> Learner:
-    """The learner of a journal's base, which may have learned nothing yet."""
-    if "classes" in header:
-        return from_parts("the journal", header, arrays, device)
-    return create(header["learner"], **{**header["params"], "device": device})
+def maker(device: str) -> Make:
+    """Makes the learner of a journal's base, which may have learned nothing yet."""
+
+    def make(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Learner:
+        if "classes" in header:
+            return from_parts("the journal", header, arrays, device)
+        return create(header["learner"], **{**header["params"], "device": device})
+
+    return make
 
 
 class TaughtModel:
@@ -40,13 +43,14 @@ class TaughtModel:
         check_place(journal_of(path), "keeps the newest lessons", is_journal)
         learner = model.learner_ if model._is_fitted() else model._learner()
         self._saved = fingerprint(learner)
-        opened = open_journal(journal_of(path), learner, partial(_make, device=learner.device))
+        opened = open_journal(journal_of(path), learner, maker(learner.device))
         self.journal: Journal = opened.journal
         self.problem, self.finished = opened.problem, opened.finished
         self.model = ImageClassifier(model.backbone_, opened.learner) if opened.finished else model
         self.unsaved = opened.finished
-        self._journal_outdated = bool(opened.problem)  # the one on disk
         self.sidecar = self._open_sidecar()
+        # Trimmed at once, so that how far it reaches does not depend on when an earlier run was killed.
+        self._journal_outdated = self._trim() or bool(opened.problem)
 
     def _open_sidecar(self) -> LearnedPhotos:
         pairs = zip(self.journal.keys, map(folder_name, self.journal.labels), strict=True)
@@ -88,7 +92,7 @@ class TaughtModel:
     def correct(self, changes: dict[int, Any]) -> None:
         """Give lessons of the journal other labels, as if they had been learned so."""
         keys = self.journal.keys
-        self.save()  # what is noted so far stands on disk before the sidecar is read anew
+        self.save()
         self._replay(self.journal.relabelled({number: (label, keys[number]) for number, label in changes.items()}))
 
     def take_back(self, lessons: int) -> None:
@@ -96,6 +100,7 @@ class TaughtModel:
         self._replay(self.journal.without_last(lessons))
 
     def _replay(self, journal: Journal) -> None:
+        self.sidecar.write()  # it is read anew
         self.journal = journal
         self.model = ImageClassifier(self.model.backbone_, journal.replayed())
         self.sidecar = self._open_sidecar()
@@ -113,16 +118,19 @@ class TaughtModel:
         except OSError as problem:
             raise PhotoError(f"{self.path} cannot be written: {problem.strerror or problem}.") from None
         self._saved, self.unsaved, self._journal_outdated = after, False, True
-        self.journal.trim(self.keep)
+        self._trim()
 
     def close(self) -> None:
         """Save, and leave a journal of the length asked for that says that no change is under way; or none."""
         self.save()
-        if self._journal_outdated or self.journal.trim(self.keep) or not self.keep:
+        if self._journal_outdated or not self.keep:
             try:
                 self._write_journal(self._saved)
             except OSError as problem:
                 raise PhotoError(f"{journal_of(self.path)} cannot be written: {problem.strerror or problem}.") from None
+
+    def _trim(self) -> bool:
+        return self.keep > 0 and self.journal.trim(self.keep)
 
     def _write_journal(self, after: str | None) -> None:
         path = journal_of(self.path)

@@ -106,27 +106,60 @@ def predict(
     model: Model,
     files: Annotated[list[Path], typer.Argument(help="Photos, and folders of photos.", show_default=False)],
     as_json: Json = False,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write a table too, one row a photo.")
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The so many likeliest classes of each photo.", show_default="1, and 5 with --json and --csv"
+        ),
+    ] = None,
+    sort_into: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Copy each photo into a folder there, named after its predicted class."),
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="With --sort-into: links in place of copies.")] = False,
     device: Device = None,
     max_pixels: MaxPixels = None,
 ) -> None:
-    """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line."""
-    from votestream.photos.answering import answers, files_in
-    from votestream.photos.opening import load_on_photos
+    """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line.
 
-    asked, answered = load_on_photos(model, device), False
+    --sort-into never overwrites or deletes a file: a name that is taken gets a number.
+    """
+    if link and sort_into is None:
+        raise typer.BadParameter("links are made by --sort-into FOLDER: give one", param_hint="--link")
+    _check_file(csv, ".csv", "--csv")
+    from votestream.photos.answering import answers, below, files_in
+    from votestream.photos.opening import load_on_photos
+    from votestream.photos.sorting import Sorter
+    from votestream.photos.tables import predictions, write_csv
+
+    asked, answered = load_on_photos(model, device), []
     if max_pixels is not None:
         asked.backbone_.max_pixels = max_pixels
     paths, problems = files_in(files)
-    for answer in answers(asked, paths):
+    sorter = None
+    if sort_into is not None:
+        sorter = Sorter(sort_into, link)
+        paths = [path for path in paths if not below(path, sort_into)]  # sorted by an earlier run
+    for answer in answers(asked, paths, top):
         if answer.problem:
             problems.append(answer.problem)
             continue
-        answered = True
+        answered.append(answer)
         if as_json:
-            typer.echo(json.dumps({"file": str(answer.path), **(answer.numbers or {})}))
+            typer.echo(json.dumps({"file": str(answer.path), **answer.numbers}))
         else:
             typer.echo(f"{shown(answer.path)}: {shown(answer.words)}")
+        if sorter is not None:
+            sorter.sort(answer)
+    if csv is not None:
+        write_csv(csv, predictions(answered))
+    problems += sorter.problems if sorter is not None else []
     _name_skipped(problems)
+    if sorter is not None:
+        note(sorter.summary)
     raise typer.Exit((PARTLY if answered else NOTHING) if problems else 0)
 
 
@@ -161,6 +194,17 @@ def _settle(found: Offer, photos: Path, model: Path, dry_run: bool) -> None:
     note(f"{found.doubt} {meant}")
     if not dry_run and not agreed(shown(f"Learn {some(found.labels, 3)} as classes all the same?")):
         stop("Nothing was learned.", NOTHING)
+
+
+def _check_file(path: Path | None, suffix: str, option: str) -> None:
+    """Complain about a place for a file, before anything is worked out; a photo is not overwritten by mistake."""
+    if path is None:
+        return
+    if path.suffix.lower() != suffix:
+        raise typer.BadParameter(f"{path} must be a file whose name ends in {suffix}", param_hint=option)
+    if path.is_dir() or not path.parent.is_dir():
+        why = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.parent}"
+        raise typer.BadParameter(f"{path} {why}", param_hint=option)
 
 
 def _name_skipped(problems: list[str]) -> None:

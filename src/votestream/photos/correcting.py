@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from votestream.life.journal import lessons_in
 from votestream.photos.finding import PhotoError
 from votestream.photos.lock import alone
 from votestream.photos.opening import check_target, load_on_photos
 from votestream.photos.sidecar import followed, journal_of, sidecar_of
-from votestream.photos.taught_model import TaughtModel
+from votestream.photos.taught_model import KEPT, TaughtModel
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def opened(path: Path) -> Iterator[TaughtModel]:
             raise PhotoError(
                 f"{path} was begun with {model.learner_.name}, which counts no photos: change it in Python."
             )
-        taught = TaughtModel(path, model)
+        taught = TaughtModel(path, model, keep=lessons_in(journal_of(path)) or KEPT)  # as long as it is
         taught.save()
         yield taught
 

@@ -41,7 +41,7 @@ class TaughtModel:
     def __init__(self, path: Path, model: ImageClassifier, keep: int = KEPT) -> None:
         self.path, self.keep = path, keep
         check_place(journal_of(path), "keeps the newest lessons", is_journal)
-        learner = model.learner_ if model._is_fitted() else model._learner()
+        learner = model._learner()
         self._saved = fingerprint(learner)
         opened = open_journal(journal_of(path), learner, maker(learner.device))
         self.journal: Journal = opened.journal

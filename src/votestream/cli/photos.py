@@ -87,7 +87,7 @@ def learn(
         note(text)
     if lesson.interrupted:
         stop(_interrupted(lesson, model), INTERRUPTED)
-    _name_skipped(lesson.problems)
+    name_skipped(lesson.problems)
     if dry_run:
         from rich.console import Console
 
@@ -129,7 +129,7 @@ def predict(
     """
     if link and sort_into is None:
         raise typer.BadParameter("links are made by --sort-into FOLDER: give one", param_hint="--link")
-    _check_file(csv, ".csv", "--csv")
+    check_file(csv, ".csv", "--csv")
     from votestream.photos.answering import answers, below, files_in
     from votestream.photos.opening import load_on_photos
     from votestream.photos.sorting import Sorter
@@ -157,7 +157,7 @@ def predict(
     if csv is not None:
         write_csv(csv, predictions(answered))
     problems += sorter.problems if sorter is not None else []
-    _name_skipped(problems)
+    name_skipped(problems)
     if sorter is not None:
         note(sorter.summary)
     raise typer.Exit((PARTLY if answered else NOTHING) if problems else 0)
@@ -196,7 +196,7 @@ def _settle(found: Offer, photos: Path, model: Path, dry_run: bool) -> None:
         stop("Nothing was learned.", NOTHING)
 
 
-def _check_file(path: Path | None, suffix: str, option: str) -> None:
+def check_file(path: Path | None, suffix: str, option: str) -> None:
     """Complain about a place for a file, before anything is worked out; a photo is not overwritten by mistake."""
     if path is None:
         return
@@ -207,7 +207,7 @@ def _check_file(path: Path | None, suffix: str, option: str) -> None:
         raise typer.BadParameter(f"{path} {why}", param_hint=option)
 
 
-def _name_skipped(problems: list[str]) -> None:
+def name_skipped(problems: list[str]) -> None:
     for problem in problems:
         typer.echo(f"Skipped: {shown(problem)}", err=True)
 

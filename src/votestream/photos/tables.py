@@ -13,6 +13,7 @@ from votestream.io.partial_files import beside
 
 if TYPE_CHECKING:
     from votestream.photos.answering import Answer
+    from votestream.photos.evaluating import Judged
 
 Rows = Iterable[list[Any]]
 
@@ -25,6 +26,13 @@ def predictions(answers: list[Answer]) -> Rows:
     for answer in answers:
         pairs = [(entry["label"], entry["probability"]) for entry in answer.numbers["probabilities"]]
         yield [answer.path, *(value for pair in pairs for value in pair)]
+
+
+def judgements(photos: list[Judged]) -> Rows:
+    """A row a photo of an evaluation."""
+    yield ["file", "label", "predicted", "confidence", "right"]
+    for photo in photos:
+        yield [photo.path, photo.label, photo.predicted, photo.confidence, "yes" if photo.right else "no"]
 
 
 def write_csv(path: Path, rows: Rows) -> None:

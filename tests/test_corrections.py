@@ -24,7 +24,7 @@ def blobs(labels, n=40, width=6, seed=0):
 def taught(name, labels, **params):
     X, y = blobs("abcdefgh")
     keep = np.isin(y, list(labels))
-    model = vs.create(name, device="cpu", **params)
+    model = maker(name)(**params)
     for start in range(0, keep.sum(), 30):
         model.partial_fit(X[keep][start : start + 30], y[keep][start : start + 30])
     return model
@@ -65,7 +65,7 @@ def test_nothing_of_a_forgotten_class_is_in_the_file(name, tmp_path):
     """Its samples are all the same odd number, which stands in no array afterwards."""
     X, y = blobs("abd")
     odd = np.full((30, 6), 4321.5, "f4") + np.arange(30)[:, None].astype("f4") * 1e-2
-    model = vs.create(name, device="cpu").partial_fit(X, y).partial_fit(odd, ["odd"] * 30).forget("odd")
+    model = maker(name)().partial_fit(X, y).partial_fit(odd, ["odd"] * 30).forget("odd")
     model.save(tmp_path / "m")
     again = vs.load(tmp_path / "m")
     assert again.classes_.tolist() == ["a", "b", "d"]
@@ -128,8 +128,8 @@ def test_a_class_is_renamed_and_nothing_else(name):
 @pytest.mark.parametrize("name", ["ncm", "slda", "rls", "fecam", "joint"])
 def test_two_classes_that_are_joined_are_as_if_taught_under_one_label(name):
     X, y = blobs("abcde")
-    model = vs.create(name, device="cpu").partial_fit(X, y).rename("d", "b")
-    one = vs.create(name, device="cpu").partial_fit(X, np.where(y == "d", "b", y))
+    model = maker(name)().partial_fit(X, y).rename("d", "b")
+    one = maker(name)().partial_fit(X, np.where(y == "d", "b", y))
     assert model.classes_.tolist() == list("abce")
     np.testing.assert_allclose(model.predict_proba(QUERIES[0]), one.predict_proba(QUERIES[0]), atol=1e-3)
     assert np.array_equal(model.class_counts_, one.class_counts_)
@@ -138,8 +138,8 @@ def test_two_classes_that_are_joined_are_as_if_taught_under_one_label(name):
 @pytest.mark.parametrize("name", ["ranpac", "gaussian_voting"])
 def test_joined_classes_answer_as_one(name):
     X, y = blobs("abcde")
-    model = vs.create(name, device="cpu").partial_fit(X, y).rename("b", "d")
-    one = vs.create(name, device="cpu").partial_fit(X, np.where(y == "b", "d", y))
+    model = maker(name)().partial_fit(X, y).rename("b", "d")
+    one = maker(name)().partial_fit(X, np.where(y == "b", "d", y))
     assert model.classes_.tolist() == list("acde")
     assert (model.predict(QUERIES[0]) == one.predict(QUERIES[0])).mean() > 0.95
 
@@ -158,9 +158,9 @@ def test_merged_models_are_one_that_learned_everything(name, parts):
     X, y = blobs("abcdefgh", n=20)  # so few that what classes share is never behind
     order = np.random.default_rng(0).permutation(len(y))
     shards = [part[: len(part) - i] for i, part in enumerate(np.array_split(order, parts))]  # of different sizes
-    merged = vs.merge([vs.create(name, device="cpu").partial_fit(X[rows], y[rows]) for rows in shards])
+    merged = vs.merge([maker(name)().partial_fit(X[rows], y[rows]) for rows in shards])
     rows = np.concatenate(shards)
-    one = vs.create(name, device="cpu").partial_fit(X[rows], y[rows])
+    one = maker(name)().partial_fit(X[rows], y[rows])
     assert merged.classes_.tolist() == one.classes_.tolist()
     if name == "ranpac":  # other rows are held out
         assert (merged.predict(QUERIES[0]) == one.predict(QUERIES[0])).mean() > 0.98

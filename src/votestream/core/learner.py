@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from functools import cache
 from typing import Any
@@ -26,8 +27,10 @@ from votestream.common.validation import (
     in_units,
     scale_unit,
 )
-from votestream.core.guard import Guard, Naming, Predictor, Prepared, leading, learned
+from votestream.core.corrections import Corrections
+from votestream.core.guard import Naming, Predictor, Prepared, leading, learned
 from votestream.core.held_bytes import held_bytes
+from votestream.core.mergeable import check_mergeable
 from votestream.core.registry import LEARNERS
 from votestream.core.renamed import taking_old_names, with_new_names
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
@@ -44,7 +47,7 @@ from votestream.io.file_header import (
 )
 
 
-class Learner(ClassifierMixin, BaseEstimator):
+class Learner(Corrections, ClassifierMixin, BaseEstimator):
     """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
 
     A subclass stores its constructor's arguments and writes these methods: `_begin` (allocate, for the
@@ -70,6 +73,8 @@ class Learner(ClassifierMixin, BaseEstimator):
     _unit = 1.0
     _working: tuple[str, ...] = ()  # attributes that can be made again from the others
     _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
+    mergeable = False  # `votestream.merge` takes it: it writes `_merge`
+    _merged_alike: tuple[str, ...] = ("_unit",)  # what must be the same in models that are merged, beside arguments
     _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
     # Constructor arguments that every learner has.
     seed: int
@@ -87,10 +92,6 @@ class Learner(ClassifierMixin, BaseEstimator):
         known = self._get_param_names()
         super().set_params(**(params if params.keys() <= set(known) else with_new_names(params)))
         return self
-
-    @property
-    def _guard(self) -> Guard:
-        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -331,7 +332,30 @@ class Learner(ClassifierMixin, BaseEstimator):
         check_names(arrays, model._arrays())
         return model
 
+    def _copied(self) -> Any:
+        """Another model like this one, as if saved and loaded."""
+        with self._guard.lock:
+            self._check_fitted()
+            self._check_settings()
+            arrays = {name: array.copy() for name, array in self._arrays().items()}
+            return type(self)._from_file(copy.deepcopy(self._header()), arrays, None, None)
+
+    def _take_in_model(self, other: Any) -> None:
+        """Learn all that another model knows."""
+        check_mergeable(self, other)
+        seen = list(other._index)
+        check_known_labels(seen, self._index, list(self._index), None)
+        self._check_growth(len(self._index), len(self._index.keys() | seen), self.n_features_in_)
+        numbers = np.array([self._index.setdefault(label, len(self._index)) for label in seen], np.int64)
+        self._tasks.merge(other._tasks, numbers.tolist())
+        self._merge(other, numbers)
+        self._guard.forget()
+
     # ---- for subclasses -------------------------------------------------------------------------
+
+    def _merge(self, other: Any, numbers: NDArray[np.int64]) -> None:
+        """Add what the other has learned; its class i is class numbers[i] here."""
+        raise NotImplementedError
 
     def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[Any]:
         """The rows, float32, in the units that this model learns in."""

@@ -130,6 +130,37 @@ class TaskLedger:
         self._clock += len(classes)
         self._blocks[-1][1] += sum(map(self.block_start.__le__, classes))
 
+    def forget(self, label: int) -> None:
+        """The class is gone, and later ones count one less; so is its task, where it had no other class."""
+        task = self.task_of_class.pop(label)
+        del self._last_seen[label]
+        if task not in self.task_of_class:
+            del self.names[task]
+            self.task_of_class = [own - (own > task) for own in self.task_of_class]
+        n_classes = len(self.task_of_class)
+        blocks = [[first - (first > label), samples] for first, samples in self._blocks]
+        ends = [first for first, _ in blocks[1:]] + [n_classes]
+        # Of blocks that may yet become one, those without a class are gone; a single one may be empty.
+        self._blocks = [block for block, end in zip(blocks, ends, strict=True) if block[0] < end] or [[n_classes, 0]]
+
+    def merge(self, other: TaskLedger, numbers: list[int]) -> None:
+        """Tasks of another stream come after these; its class i is class numbers[i] here. No task stays open."""
+        places: dict[int, int] = {}
+        for label, task, seen in zip(numbers, other.task_of_class, other._last_seen, strict=True):
+            if label < len(self.task_of_class):
+                continue
+            if task not in places:
+                name = other.names[task]
+                if name is not None and name in self.names:
+                    places[task] = self.names.index(name)
+                else:
+                    places[task] = len(self.names)
+                    self.names.append(name)
+            self.task_of_class.append(places[task])
+            self._last_seen.append(self._clock + seen)
+        self._clock += other._clock
+        self._named, self._blocks = None, [[len(self.task_of_class), 0]]
+
     def state(self) -> dict[str, Any]:
         return dict(vars(self))
 

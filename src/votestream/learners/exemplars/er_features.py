@@ -119,6 +119,10 @@ class FeatureReplay(ExemplarLearner):
         """Rows of the head, (C, D), as `classes_`."""
         return self._sorted(self._head.rows) * np.float32(self._unit)
 
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
+        self._head.forget(number)
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"head": self._head.rows, "scale": np.array(self._scale)}
         return {**own, **joined({"memory": self._memory.state(), "random": self._random.state()})}

@@ -143,6 +143,20 @@ class JointProbe(Learner):
         np.add.at(sums, self._numbers[: self._size], self._rows[: self._size])
         return self._sorted(sums) / self.class_counts_[:, None] / self._unit
 
+    mergeable = True
+
+    def _forget(self, number: int) -> None:
+        kept = self._numbers[: self._size] != number
+        self._rows, numbers = self._rows[: self._size][kept], self._numbers[: self._size][kept]
+        self._numbers, self._size = numbers - (numbers > number), len(numbers)
+
+    def _join(self, number: int, into: int) -> None:
+        numbers = np.where(self._numbers == number, into, self._numbers)
+        self._numbers = numbers - (numbers > number)
+
+    def _merge(self, other: JointProbe, numbers: NDArray[np.int64]) -> None:
+        self._learn(other._rows[: other._size], numbers[other._numbers[: other._size]], 0)
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"rows": self._rows[: self._size], "classes": self._numbers[: self._size]}
 

@@ -98,6 +98,11 @@ class NearestNeighbours(ExemplarLearner):
         arrays = put(centre), put(points), put((points * points).sum(1))
         return _Voters(items, store.labels.copy(), *arrays, len(self._index), self.k, self.weights, self._place)
 
+    _why_not = "its exemplars are those nearest to the mean of each class as it was; teach a new model"
+
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return self._memory.state()
 

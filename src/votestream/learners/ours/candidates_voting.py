@@ -351,6 +351,12 @@ class CandidatesVoting(ExemplarLearner):
         """Of the exemplars as they are now, each to be augmented once as in learning (Eq. 2)."""
         return Pilot.of(self._memory.store, self._task_numbers(), np.float32(self.alpha_r) * sigma)
 
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
+        self._head.forget(number)
+        self._samples = int(self._memory.statistics.counts.sum())
+        self._pilot = None  # taken anew, of the exemplars that are left
+
     # ---- what was learned -----------------------------------------------------------------------
 
     @learned

@@ -233,6 +233,29 @@ class GaussianVoting(Learner):
         W[np.diag_indices(width)] = np.maximum(diagonal, max(floor, LEAST_VARIANCE)) * (1 + 1e-4)
         return W
 
+    # ---- corrections ----------------------------------------------------------------------------
+
+    mergeable = True
+    _merged_alike = ("_unit", "_power")
+
+    def _forget(self, number: int) -> None:
+        self._pending.forget(number)
+        if number < len(self._gaussians.counts):
+            self._gaussians.forget(number)
+
+    def _join(self, number: int, into: int) -> None:
+        self._fold_all()
+        self._gaussians.join(number, into, self._rank_for(len(self._index)))
+
+    def _merge(self, other: GaussianVoting, numbers: NDArray[np.int64]) -> None:
+        self._fold_all()
+        self._gaussians.merge(other._settled(), numbers, self._rank_for(len(self._index)))
+
+    def _fold_all(self) -> None:
+        """No row waits any more."""
+        self._gaussians = self._settled()
+        self._pending.drop()
+
     # ---- what was learned -----------------------------------------------------------------------
 
     @learned

@@ -51,6 +51,7 @@ class FeCAM(MomentLearner):
     """
 
     scatter = "class"
+    _merged_alike = ("_unit", "_power")
     _fixed = ("tukey",)
     _asked_with = ("gamma",)
     block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows

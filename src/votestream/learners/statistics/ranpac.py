@@ -147,6 +147,26 @@ class RanPAC(Learner):
         # Before anything was held out all are alike: the largest then, since little is known.
         return min(reversed(errors), key=errors.__getitem__) if errors else size
 
+    # ---- corrections ----------------------------------------------------------------------------
+
+    mergeable = True
+    _merged_alike = ("_unit", "_drawn_with")
+    _why_not = "its sums mix the random features of all classes; teach a new model"
+
+    def _join(self, number: int, into: int) -> None:
+        self._pending.relabel(number, into)
+        for sums in self._sums:
+            sums.join(number, into)
+
+    def _merge(self, other: RanPAC, numbers: NDArray[np.int64]) -> None:
+        for sums, (H, own) in zip(self._sums, self._split(self._pending.rows, self._pending.classes), strict=True):
+            sums.add(H, own)
+        self._pending.drop()
+        waiting = other._split(other._pending.rows, other._pending.classes)
+        for sums, theirs, (H, own) in zip(self._sums, other._sums, waiting, strict=True):
+            sums.merge(theirs, numbers)
+            sums.add(H, numbers[own])
+
     # ---- what was learned -----------------------------------------------------------------------
 
     @learned

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import votestream as vs
+from killing import run_and_kill
 from painted import counts, paint, run
 from votestream.life.journal import read_journal
 from votestream.photos import taught_model
-from votestream.photos.sidecar import LearnedPhotos, journal_of, sidecar_of
+from votestream.photos.sidecar import journal_of, sidecar_of
 from votestream.pipeline import ImageClassifier
 
 LEARNERS = ["gaussian_voting", "candidates_voting", "slda"]
@@ -286,39 +287,6 @@ def test_a_sidecar_of_0_1_0_still_knows_its_photos(photos, model):
 
 
 # ---- killed at any moment -----------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    pass
-
-
-STEPS = (LearnedPhotos, "write"), (taught_model, "write_journal"), (ImageClassifier, "save")
-
-
-def run_and_kill(monkeypatch, step, moment, *arguments):
-    """Run a command that dies before or after its step-th writing; how many it would have made."""
-    made = 0
-
-    def deadly(real):
-        def write(*args):
-            nonlocal made
-            made += 1
-            if made == step and moment == "before":
-                raise Killed
-            real(*args)
-            if made == step:
-                raise Killed
-
-        return write
-
-    with monkeypatch.context() as patched:
-        for owner, name in STEPS:
-            patched.setattr(owner, name, deadly(getattr(owner, name)))
-        try:
-            run(*arguments, catch_exceptions=False)
-        except Killed:
-            return step
-    return made
 
 
 def change(photos):

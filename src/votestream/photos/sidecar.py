@@ -9,6 +9,9 @@ is above what the model says it has learned; they do not count, and so every pho
 same rule holds after an older copy of the model was put back. Where the file was deleted, nothing is known, and
 everything offered counts as new. A file of that name that is not ours is left alone, and so is a pipe or a folder.
 The newest photos stand in the journal too, if there is one, and it is right where the two differ.
+
+A change of classes (`votestream forget`, `rename`) is noted after a line `as` with the fingerprint of the model to
+come: what follows holds for that model, what stands before it for the model before the change.
 """
 
 from __future__ import annotations
@@ -26,8 +29,12 @@ from votestream.photos.finding import PhotoError
 
 _PHOTO = re.compile(r'([0-9a-f]{32}) ([0-9]{1,18})(?: (".*"))?')
 _RUN = re.compile(r"run ([0-9a-f]{32}) (.+)")
+_AS = re.compile(r"as ([0-9a-f]{64})")
 _BEGINS = "# Digests of the photos that "
 _ABOUT = _BEGINS + "{model} has learned. Delete this file, and it learns them again."
+
+
+Entry = tuple[str, "str | None"]  # a photo's digest and class; None in lines of version 0.1.0
 
 
 class Digests(NamedTuple):
@@ -41,7 +48,7 @@ class LearnedPhotos:
     """What the model beside it has learned: `total` photos, of which these are known by digest.
 
     `newest` are the last of them by a journal, (digest, class) each, in place of their lines. Where the file was
-    deleted they do not count either.
+    deleted they do not count either. `fingerprint` is the model's.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +61,9 @@ class LearnedPhotos:
     ([True, False], ('elm',))
     """
 
-    def __init__(self, model: Path, total: int, newest: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, model: Path, total: int, newest: Iterable[tuple[str, str]] = (), fingerprint: str | None = None
+    ) -> None:
         self.path = followed(sidecar_of(model))
         self._beside = self.path.with_name(f".{self.path.name}.partial")
         for path in (sidecar_of(model), self._beside):
@@ -68,18 +77,18 @@ class LearnedPhotos:
         self._noted: set[tuple[str, str]] = set()  # by this run
         self._run = ("", "")
         if total:
-            self._read()
+            self._read(fingerprint)
         for digest, label in newest:
             self._meet(digest, label)
         self.note(newest)
 
-    def _read(self) -> None:
+    def _read(self, fingerprint: str | None) -> None:
         try:
             lines = self.path.read_text("utf-8", errors="replace").split("\n")[:-1]  # the last may be half a line
         except FileNotFoundError:
             return
         assert self._kept is not None
-        for line in lines:
+        for line in _holding(lines, fingerprint):
             if (photo := _PHOTO.fullmatch(line)) and int(photo[2]) <= self.total:
                 label = _label_in(photo[3])
                 if label is None:
@@ -132,6 +141,19 @@ class LearnedPhotos:
             self._noted.add((digest, label))
             self._new.append(f"{digest} {self.total} {json.dumps(label)}")
 
+    def entries(self) -> list[Entry]:
+        """Every photo known; before anything is written."""
+        lines = [*(self._kept or ()), *self._new]
+        return [(photo[1], _label_in(photo[3])) for line in lines if (photo := _PHOTO.fullmatch(line))]
+
+    def adopt(self, entries: Iterable[Entry], fingerprint: str | None = None) -> None:
+        """Know these photos, numbered anew; once the model with this fingerprint is on disk, if one is given."""
+        if fingerprint is not None:
+            self._new.append(f"as {fingerprint}")
+            self._new += [f"run {self._run[0]} {self._run[1]}"] if self._run[0] else []
+        for number, (digest, label) in enumerate(entries, 1):
+            self._new.append(f"{digest} {number}" + ("" if label is None else f" {json.dumps(label)}"))
+
     def write(self) -> None:
         """Put on disk what was noted; to be called before the model is saved."""
         if self._kept is not None:  # once a run the file is made anew, without lines that do not count
@@ -170,6 +192,14 @@ def check_place(path: Path, use: str, is_ours: Callable[[bytes], bool]) -> None:
     except FileNotFoundError:
         return
     raise PhotoError(f"{path} is in the way: `votestream learn` {use} there, and this is something else. Move it away.")
+
+
+def _holding(lines: list[str], fingerprint: str | None) -> list[str]:
+    """The lines that hold for a model, where a change of classes may have been interrupted."""
+    for place, line in enumerate(lines):
+        if change := _AS.fullmatch(line):
+            return lines[place + 1 :] if change[1] == fingerprint else lines[:place]
+    return lines
 
 
 def _label_in(text: str | None) -> str | None:

@@ -6,6 +6,7 @@ not count (see `sidecar`) or is done again (see `life.journal`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class TaughtModel:
     def _open_sidecar(self) -> LearnedPhotos:
         pairs = zip(self.journal.keys, map(folder_name, self.journal.labels), strict=True)
         try:
-            return LearnedPhotos(self.path, self.total, pairs)
+            return LearnedPhotos(self.path, self.total, pairs, fingerprint(self.model._learner()))
         except OSError as problem:
             raise PhotoError(f"{sidecar_of(self.path)} cannot be read: {problem.strerror or problem}.") from None
 
@@ -98,6 +99,23 @@ class TaughtModel:
     def take_back(self, lessons: int) -> None:
         """Take back the last lessons, as if they had never been."""
         self._replay(self.journal.without_last(lessons))
+
+    def change_classes(self, change: Callable[[], object], renamed: Callable[[str], str | None]) -> None:
+        """Change the classes of the model: `renamed` tells the new name of one, None where it is gone.
+
+        The journal, whose lessons lead to the model before, is cleared.
+        """
+        self.sidecar.write()
+        before = self._open_sidecar()
+        change()
+        old = [(digest, label) for digest, label in before.entries() if label is None or renamed(label) is not None]
+        new = [(digest, None if label is None else renamed(label)) for digest, label in old]
+        before.adopt(new, fingerprint(self.model.learner_))
+        self.sidecar, self.keep, self.unsaved = before, 0, True
+        self.close()
+        self.journal = Journal(self.model.learner_)
+        self.sidecar = self._open_sidecar()
+        self.sidecar.write()
 
     def _replay(self, journal: Journal) -> None:
         self.sidecar.write()  # it is read anew

@@ -28,7 +28,7 @@ from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES, find_suite
 from votestream.bench.tables import blocks, comma_separated, latex, markdown
 from votestream.cli.main import app
-from votestream.learners.ours.nearest_cache import Revisited
+from votestream.learners.ours.nearest_cache import NearestCache
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1])}  # the package that is under test
 BLOBS = StreamSpec(f"{__name__}:blobs")
@@ -123,14 +123,14 @@ def test_an_examiner_answers_as_predict_does(stream, told, keep):
 
 def test_what_is_remembered_is_measured_no_second_time(monkeypatch):
     X = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
-    known, rows, measured = Revisited(X), np.arange(30), []
-    real = Revisited._measure
+    known, rows, measured = NearestCache(X), np.arange(30), []
+    real = NearestCache._measure
 
     def counting(self, rows, group, items, arrivals, members):
         measured.append(len(rows) * len(members))
         real(self, rows, group, items, arrivals, members)
 
-    monkeypatch.setattr(Revisited, "_measure", counting)
+    monkeypatch.setattr(NearestCache, "_measure", counting)
     items, arrivals, groups = X[:6] + 1, np.arange(6), np.repeat([0, 1], 3)
     known.distances(rows, items, arrivals, groups, 2)
     measured.clear()

@@ -153,7 +153,7 @@ def test_merged_models_know_all_classes_and_all_photos(photos, model, other, tmp
     result = run("merge", model, other, "--out", out)
     assert result.exit_code == 0
     assert result.stdout == f"{out}: 28 photos of 4 classes.\n"
-    assert "2 photos had been learned by more than one of the models" in result.stderr
+    assert "more than one of the models had learned 2 photos" in result.stderr
     assert counts(out) == {"red": 8, "green": 7, "blue": 8, "grey": 5}
     assert state(model) == before
     for folder in (photos, tmp_path / "elsewhere"):

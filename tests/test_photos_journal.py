@@ -64,7 +64,7 @@ def test_undo_gives_the_model_from_before_byte_for_byte_and_the_same_again_when_
     assert result.exit_code == 0
     assert "15 photos taken back: blue 12, red 3." in result.stdout
     assert "No longer known: blue." in result.stdout
-    assert "has learned 20 photos; 20 more could be taken back." in result.stdout
+    assert "has learned 20 photos now; 19 more can be taken back." in result.stdout
     assert model.read_bytes() == before
     learn(photos, model)
     assert model.read_bytes() == after

@@ -34,9 +34,7 @@ def undo(
     lines = [f"{count(lessons, 'photo')} taken back: {some(by_class)}."]
     if done.gone:
         lines.append(f"No longer known: {some(done.gone)}.")
-    lines.append(
-        f"{model} has learned {count(done.total, 'photo')}; {count(done.left, 'more', 'more')} could be taken back."
-    )
+    lines.append(f"{model} has learned {count(done.total, 'photo')} now; {done.left:,} more can be taken back.")
     lines.append("Photos that still lie in their folders are learned again by the next `votestream learn`.")
     for line in lines:
         typer.echo(shown(line))
@@ -93,4 +91,4 @@ def merge(
     photos, classes = count(made.photos, "photo"), count(made.classes, "class", "classes")
     typer.echo(shown(f"{out}: {photos} of {classes}."))
     if made.twice:
-        note(f"{count(made.twice, 'photo')} had been learned by more than one of the models, and counts in each.")
+        note(f"more than one of the models had learned {count(made.twice, 'photo')}: such photos count in each.")

@@ -40,7 +40,7 @@ def undo(path: Path, lessons: int) -> Undone:
         taught.take_back(lessons)
         taught.close()
         gone = [label for label in before if label not in taught.labels]
-        return Undone(taken, gone, taught.total, len(taught.journal))
+        return Undone(taken, gone, taught.total, min(len(taught.journal), taught.total - 1))
 
 
 def forget(path: Path, name: str) -> int:

@@ -51,7 +51,7 @@ class ClassGaussians:
 
     @staticmethod
     def bytes_for(width: int, n_classes: int) -> tuple[int, int]:
-        """What so many classes take without directions, and what one more direction of each takes."""
+        """Bytes of `n_classes` classes without directions, and of one more direction of each."""
         return SharedScatter.bytes_for(width) + n_classes * (16 + 4 * width), n_classes * (4 + 2 * width)
 
     def add(self, X: NDArray[np.float32], classes: NDArray[np.int64], rank: int) -> None:
@@ -247,7 +247,7 @@ class ClassGaussians:
         }
 
     def restore(self, state: dict[str, NDArray[Any]], most: int, largest: float) -> None:
-        """At most so many classes; `largest` is what the rows' elements are at most."""
+        """At most `most` classes; `largest` is what the rows' elements are at most."""
         counts = take(state, "counts", np.int64, (None,), 1, MANY)
         n, full = len(counts), float(np.finfo(np.float64).max)
         demand(n <= most, f"there are Gaussians of {n} classes, but only {most} classes")

@@ -36,7 +36,7 @@ def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Ten
 
 
 def sigmoid_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor) -> Tensor:
-    """iCaRL's Algorithm 3: every class a yes or no; targets of old classes are the teacher's outputs, those of new classes the labels.
+    """iCaRL's Algorithm 3, a sigmoid a class: old classes' targets are the teacher's outputs, new ones' the labels.
 
     The teacher, the logits of the network before, is None where no class is old (`knowledge.absent_classes`).
     Summed over classes as the paper writes it, mean over images. The authors' code takes the mean over the 100

@@ -17,7 +17,7 @@ TEMPERATURE = 2.0
 
 @register("kd")
 class KnowledgeDistillation(OfflineLearner):
-    """Cross-entropy over all classes, plus distillation of the old network's softened outputs over the old ones: the paper's KD.
+    """Cross-entropy over all classes, plus the old network's softened outputs over the old ones: the paper's KD.
 
     Parameters
     ----------

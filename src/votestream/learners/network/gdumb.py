@@ -49,7 +49,8 @@ class GDumb(NetworkLearner):
     trains, always from the backbone's weights and with the same seed. The trained network is kept until more is
     learned, and is not saved: a loaded model trains again at its first prediction. SGD with momentum 0.9, weight decay
     1e-6 and gradients of norm 10 at most; random crops and flips, CutMix. The network of the
-    last pass predicts, where the authors' code reports its best on the test set; it starts from the backbone's weights, where theirs starts from none.
+    last pass predicts, where the authors' code reports its best on the test set; it starts from the backbone's weights,
+    where theirs starts from none.
 
     >>> import numpy as np, votestream as vs
     >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)

@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 from votestream.common.validation import as_device
 
 ONE_THREAD = 1 << 18  # multiplications that OpenBLAS does not spread
+PIECE = 1 << 14  # elements that torch converts on one thread
 Array = Any  # np.ndarray on the CPU, torch.Tensor on a GPU
 
 # What the two do not call by the same name or method; all take `axis=` and `keepdims=`.
@@ -99,6 +100,20 @@ def small_product(A: Array, B: Array) -> Array:
     result = np.empty((len(A), B.shape[1]), A.dtype)
     for start in range(0, len(A), rows):
         np.matmul(A[start : start + rows], B, out=result[start : start + rows])
+    return result
+
+
+def converted(table: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """By torch, in a tenth of NumPy's time from and to float16; in pieces that torch does not spread over threads,
+    which take very long to meet again while other programs keep the cores busy.
+
+    >>> converted(np.array([0.1], np.float32), np.float16)
+    array([0.1], dtype=float16)
+    """
+    result = np.empty(table.shape, dtype)
+    old, new = table.reshape(-1), result.reshape(-1)
+    for start in range(0, old.size, PIECE):
+        torch.from_numpy(new[start : start + PIECE]).copy_(torch.from_numpy(old[start : start + PIECE]))
     return result
 
 

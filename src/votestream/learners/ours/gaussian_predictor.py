@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -39,9 +39,7 @@ class Entry(NamedTuple):
     narrow: NDArray[np.float32]  # (k,) 1 / d
     bias: NDArray[np.float32]  # (k,)
     across: NDArray[np.float32]  # (k, r) H m
-
-    def part(self, rows: slice) -> Entry:
-        return Entry(*(array[rows] for array in self))
+    own: NDArray[np.bool_]  # (k, r) where a class varies more than the others; the other rows of H are zero
 
 
 class Chunk(NamedTuple):
@@ -106,7 +104,8 @@ def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F:
     log_det = (width - rank) * np.log(d) + np.log(along).sum(1)
     bias = np.square(m, dtype=np.float64).sum(1) / d + log_det
     across = np.einsum("crd,cd->cr", H, m)
-    return Entry((m / d[:, None]).astype(np.float32), H, (1 / d).astype(np.float32), bias.astype(np.float32), across)
+    means, narrow = (m / d[:, None]).astype(np.float32), (1 / d).astype(np.float32)
+    return Entry(means, H, narrow, bias.astype(np.float32), across, own > 1)
 
 
 def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -122,11 +121,8 @@ def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 @dataclass(frozen=True)
-class Densities:
-    """Log densities of every class: all as they were at the last refresh, but those learned since, which are anew.
-
-    Classes stand in chunks, so that a class that has changed costs the copy of one chunk.
-    """
+class GaussianPredictor:
+    """What both ways to predict share: by the densities of all classes, here, or of a shortlist."""
 
     temperature: float
     power: np.float32
@@ -135,16 +131,69 @@ class Densities:
     shared: Shared
     centre: Array
     whiten: Array
+
+    def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> GaussianPredictor:
+        """With these classes as they are now."""
+        raise NotImplementedError
+
+    def log_densities(self, X: Array) -> Array:
+        """(n, C) of transformed rows, up to a constant."""
+        raise NotImplementedError
+
+    def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
+        """Log densities of a few rows at a time; the largest is the class that `decide` names."""
+        raise NotImplementedError
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        P, done = np.empty((len(X), len(self.task_of_class))), 0
+        for part in self._slices(X):
+            log = self.place.get(part).astype(np.float64)
+            P[done : done + len(log)] = softmax(log / self.temperature)
+            done += len(log)
+        return P
+
+    def vote(self, X: NDArray[np.float32], labels: NDArray[Any]) -> Vote:
+        table = voting.task_table(self.task_of_class)
+        parts = [self._vote(rows, labels, table) for rows in slices(X, len(self.task_of_class))]
+        return Vote(*(np.concatenate(field) for field in zip(*(vars(part).values() for part in parts), strict=True)))
+
+    def _vote(self, X: NDArray[np.float32], labels: NDArray[Any], table: NDArray[np.int64]) -> Vote:
+        P = self.probabilities(X)
+        score, candidates = voting.candidates(P, table)
+        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
+        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
+        winner, named = score.argmax(1), labels[candidates]
+        gamma = voting.confidence(prior)[:, 0]
+        chosen = named[np.arange(len(winner)), winner]
+        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
+
+    def _transformed(self, rows: NDArray[np.float32]) -> Array:
+        return self.place.put(to_power(rows, self.power))
+
+    def _whitened(self, X: Array) -> tuple[Array, Array]:
+        """Transformed rows where the shared covariance is the identity, and |z|² of each, (n, 1)."""
+        Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
+        return Z, library_of(Z).sum(Z * Z, axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Densities(GaussianPredictor):
+    """By the densities of every class: all as they were at the last refresh, but those learned since, which are anew.
+
+    Classes stand in chunks, so that a class that has changed costs the copy of one chunk.
+    """
+
     chunks: tuple[Chunk, ...]
 
     @classmethod
-    def of(cls, entry: Entry, place: Place, **more: Any) -> Densities:
-        starts = range(0, len(entry.bias), CHUNK)
-        chunks = tuple(Chunk.of(entry.part(slice(i, i + CHUNK)), place) for i in starts)
-        return cls(place=place, chunks=chunks, **more)
+    def of(cls, entries: Iterable[Entry], place: Place, **more: Any) -> Densities:
+        """From all classes, CHUNK of them in each entry but the last."""
+        return cls(place=place, chunks=tuple(Chunk.of(entry, place) for entry in entries), **more)
 
     def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> Densities:
-        """With these classes as they are now."""
         chunks, changed = list(self.chunks), {number // CHUNK for number in entries}
         for place in sorted(changed):
             own = {number % CHUNK: entries[number] for number in sorted(entries) if number // CHUNK == place}
@@ -154,30 +203,11 @@ class Densities:
                 chunks[place] = chunks[place].with_entries(own, self.place)
         return replace(self, task_of_class=task_of_class, chunks=tuple(chunks))
 
-    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
-
-    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        log = np.concatenate([self.place.get(part) for part in self._slices(X)]).astype(np.float64)
-        return softmax(log / self.temperature)
-
-    def vote(self, X: NDArray[np.float32], labels: NDArray[Any]) -> Vote:
-        P, table = self.probabilities(X), voting.task_table(self.task_of_class)
-        score, candidates = voting.candidates(P, table)
-        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
-        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
-        winner, named = score.argmax(1), labels[candidates]
-        gamma = voting.confidence(prior)[:, 0]
-        chosen = named[np.arange(len(winner)), winner]
-        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
-
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
-        for rows in slices(X, 8 * len(self.task_of_class) * (1 + self.shared.rank)):
-            yield self.log_densities(self.place.put(to_power(rows, self.power)))
+        width = 8 * min(CHUNK, len(self.task_of_class)) * (1 + self.shared.rank)
+        return (self.log_densities(self._transformed(rows)) for rows in slices(X, width))
 
     def log_densities(self, X: Array) -> Array:
-        """(n, C) of transformed rows, up to a constant."""
-        Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
-        size = library_of(Z).sum(Z * Z, axis=1, keepdims=True)
+        Z, size = self._whitened(X)
         parts = [chunk.log_densities(Z, size) for chunk in self.chunks]
         return parts[0] if len(parts) == 1 else library_of(Z).concatenate(parts, 1)

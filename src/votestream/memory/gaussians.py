@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import ssyevd
 
-from votestream.compute.place import converted
+from votestream.compute.place import converted, stacked
 from votestream.io.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
@@ -157,12 +157,9 @@ class ClassGaussians:
 
     def factors(self, classes: range, rank: int) -> NDArray[np.float32]:
         """The factors of these classes, (k, rank, D), filled up with zeros."""
-        table = np.zeros((len(classes), rank, self.width), np.float32)
-        held = np.array([min(len(self.lengths[label]), rank) for label in classes])
-        rows = np.concatenate([self.directions[label][:rank] for label in classes])
-        lengths = np.concatenate([self.lengths[label][:rank] for label in classes])
-        table[np.arange(rank) < held[:, None]] = converted(rows, np.float32) * lengths[:, None]
-        return table
+        F = stacked([self.directions[label][:rank] for label in classes], rank)
+        F *= stacked([self.lengths[label][:rank] for label in classes], rank)[..., None]
+        return F
 
     def class_with(
         self, label: int, rows: NDArray[np.float32], rank: int

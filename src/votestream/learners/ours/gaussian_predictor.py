@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dsyevd
 
@@ -39,7 +40,7 @@ class Entry(NamedTuple):
     narrow: NDArray[np.float32]  # (k,) 1 / d
     bias: NDArray[np.float32]  # (k,)
     across: NDArray[np.float32]  # (k, r) H m
-    own: NDArray[np.bool_]  # (k, r) where a class varies more than the others; the other rows of H are zero
+    used: NDArray[np.bool_]  # (k, r) False where H is zero
 
 
 class Chunk(NamedTuple):
@@ -83,18 +84,23 @@ def _wider(table: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     return wider
 
 
-def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32]) -> Entry:
+def prepare(
+    shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32], batch: bool = False
+) -> Entry:
     """k classes of so many samples, their means (k, D), and F (k, r, D) with F^T F the scatter of each.
 
     In coordinates where the shared covariance is the identity, class c varies by d = 1 + 1/n in every direction, and
     by d + a(n) (s - 1) in those where its own variance s is more than 1. Its Mahalanobis distance is
     |x - m|² / d - |H (x - m)|², the rows of H being those directions, each times the root of
-    1/d - 1/(d + a(n) (s - 1)).
+    1/d - 1/(d + a(n) (s - 1)). `batch`: all eigenvectors by one call of torch, during which other threads go on.
     """
     n, (k, rank, width) = counts.astype(np.float64), F.shape
     flat = F.reshape(-1, width) / np.sqrt(n).astype(np.float32).repeat(rank)[:, None]
     F = small_product(flat, shared.whiten).reshape(k, rank, width)
-    own, turn = _eigen((F @ F.transpose(0, 2, 1)).astype(np.float64))  # s of each direction
+    grams = (F @ F.transpose(0, 2, 1)).astype(np.float64)
+    own, turn = (
+        (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(grams))) if batch else _eigen(grams)
+    )  # s of each direction
     d = 1 + 1 / n
     a = shared.strength * n / (n + shared.few)
     along = d[:, None] + a[:, None] * np.maximum(own - 1, 0)
@@ -118,6 +124,15 @@ def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
         if failed:
             raise np.linalg.LinAlgError("the eigenvalues of a class's scatter did not converge")
     return values, vectors
+
+
+def runs(n: int, length: int) -> list[range]:
+    """The numbers below n in runs of this length.
+
+    >>> runs(5, 2)
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    return [range(start, min(start + length, n)) for start in range(0, n, length)]
 
 
 @dataclass(frozen=True)
@@ -189,9 +204,9 @@ class Densities(GaussianPredictor):
     chunks: tuple[Chunk, ...]
 
     @classmethod
-    def of(cls, entries: Iterable[Entry], place: Place, **more: Any) -> Densities:
-        """From all classes, CHUNK of them in each entry but the last."""
-        return cls(place=place, chunks=tuple(Chunk.of(entry, place) for entry in entries), **more)
+    def of(cls, n_classes: int, entry: Callable[[range], Entry], place: Place, **more: Any) -> Densities:
+        """From a function that prepares some of the classes."""
+        return cls(chunks=tuple(Chunk.of(entry(some), place) for some in runs(n_classes, CHUNK)), place=place, **more)
 
     def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> Densities:
         chunks, changed = list(self.chunks), {number // CHUNK for number in entries}

@@ -18,7 +18,7 @@ from votestream.core.registry import register
 from votestream.core.vote import Vote
 from votestream.io.array_checks import demand, take_power
 from votestream.io.model_files import joined, part_of
-from votestream.learners.ours.gaussian_predictor import CHUNK, Densities, Entry, GaussianPredictor, Shared, prepare
+from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, prepare
 from votestream.learners.ours.gaussian_shortlist import MANY, Shortlist
 from votestream.learners.statistics.power import to_power
 from votestream.memory import ClassGaussians, Pending, SharedScatter
@@ -187,10 +187,16 @@ class GaussianVoting(Learner):
         whiten = whitening(self._covariance(gaussians)).astype(np.float32)
         rank = self._rank_for(n_classes)
         shared = Shared((folded, held), rank, float(self.strength), float(self.few), centre, whiten)
-        chunks = (range(first, min(first + CHUNK, n_classes)) for first in range(0, n_classes, CHUNK))
-        predictor = self._kind().of(
-            (prepare(shared, counts[own], gaussians.means[own], gaussians.factors(own, rank)) for own in chunks),
-            self._place,
+        kind = self._kind()
+
+        def entry(some: range) -> Entry:
+            F = gaussians.factors(some, rank)
+            return prepare(shared, counts[some], gaussians.means[some], F, batch=kind is Shortlist)
+
+        predictor = kind.of(
+            n_classes,
+            entry,
+            place=self._place,
             temperature=float(self.temperature or width**0.5 / 4),
             power=self._power,
             task_of_class=self._task_numbers(),

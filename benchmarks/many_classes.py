@@ -1,9 +1,9 @@
 """How GaussianVoting predicts among 10,000 classes, beside streaming LDA: speed, memory, and what its shortlist misses.
 
     python benchmarks/many_classes.py                         # prints a table, writes results/many_classes.csv
-    python benchmarks/many_classes.py --features tiny cifar   # on features of one's own, too: folders with X.npy and y.npy
+    python benchmarks/many_classes.py --features tiny cifar   # also on features in folders with X.npy and y.npy
 
-Classes of real features are split by k-means until there are about as many; a fifth of the rows is held out of learning.
+Classes of real features are split by k-means until there are about as many; a fifth of the rows is held out.
 "share": rows a second in bulk over SLDA's, medians over rounds in one process. "first_s": the first prediction after
 loading; "peak_MB": the most resident memory above what the import takes, with loading and a bulk prediction, in a
 fresh process (Linux). "same": held-out rows with the same class as by the densities of all classes. Run it on an
@@ -65,7 +65,7 @@ def measure(parts: Parts, folder: Path, rounds: int) -> dict[str, Any]:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         first, peak = pool.apply(fresh, (path, rows))
     speeds: dict[str, list[float]] = {name: [] for name in models}
-    for name, model in models.items():
+    for model in models.values():
         model.predict(queries[:1])
     for _ in range(rounds):
         for name, model in models.items():

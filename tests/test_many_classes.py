@@ -102,7 +102,7 @@ def test_many_classes_with_one_mean_are_told_apart_by_their_spread(many):
 @pytest.mark.parametrize("n_equal", [30, 80])  # so many that they fit on a list, and too many
 def test_of_many_equal_classes_the_first_is_named(many, n_equal):
     X, y = overlapping(n_classes=60)
-    same = np.zeros((n_equal, 20), np.float32)
+    same = np.full((n_equal, 20), 8, np.float32)
     model = learned(np.concatenate((X, same)), np.concatenate((y, 60 + np.arange(n_equal))))
     assert model.predict(np.concatenate((X[:30], same[:1])))[-1] == 60
     assert model.predict(same[:1]).tolist() == [60]

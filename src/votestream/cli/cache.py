@@ -22,7 +22,8 @@ Folder = Annotated[Path | None, typer.Option(help="Another cache than VOTESTREAM
 @app.command("list")
 def list_command(folder: Folder = None) -> None:
     """Show every entry: backbone, images, features, size on disk."""
-    from votestream.backbones.cache_folder import cache_folder, list_cached
+    from votestream.backbones.cached_entries import list_cached
+    from votestream.common.cache_folder import cache_folder
 
     entries = list_cached(folder)
     if not entries:
@@ -51,7 +52,8 @@ def clear_command(
     folder: Folder = None,
 ) -> None:
     """Delete entries, all of them or one backbone's. What is being computed just now stays."""
-    from votestream.backbones.cache_folder import cache_folder, clear_cached, list_cached
+    from votestream.backbones.cached_entries import clear_cached, list_cached
+    from votestream.common.cache_folder import cache_folder
 
     chosen = [entry for entry in list_cached(folder) if backbone in (None, entry.backbone)]
     if not chosen:

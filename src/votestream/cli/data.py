@@ -12,7 +12,7 @@ from rich.table import Table
 from votestream.common.exits import CODES, Refused
 from votestream.common.printing import size
 
-# Streams bring torch along, so they are imported by the commands: --help should not wait for it.
+# Imported by the commands: --help should not wait for NumPy and Pillow.
 if TYPE_CHECKING:
     from votestream.streams.catalogue import Source
 

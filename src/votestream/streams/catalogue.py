@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from votestream.backbones.cache_folder import cache_folder
+from votestream.common.cache_folder import cache_folder
 from votestream.common.suggestions import did_you_mean
 
 

@@ -1,11 +1,10 @@
-"""The folder of the feature cache: where it is, what is in it, and emptying it."""
+"""What is in the folder of the feature cache, and emptying it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from votestream.backbones.cache_entry import read_about, read_checksums
+from votestream.common.cache_folder import cache_folder
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,6 @@ class CacheEntry:
     bytes: int
     created: float  # seconds since 1970
     path: Path
-
-
-def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Where features are kept: the folder given, `VOTESTREAM_CACHE`, or the platform's folder for caches.
-
-    Example:
-        >>> cache_folder("features").name
-        'features'
-    """
-    if folder is not None:
-        return Path(folder)
-    if given := os.environ.get("VOTESTREAM_CACHE"):
-        return Path(given).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "votestream" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "votestream"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "votestream"
 
 
 def list_cached(folder: str | os.PathLike[str] | None = None) -> list[CacheEntry]:

@@ -92,15 +92,12 @@ def prepare(
     In coordinates where the shared covariance is the identity, class c varies by d = 1 + 1/n in every direction, and
     by d + a(n) (s - 1) in those where its own variance s is more than 1. Its Mahalanobis distance is
     |x - m|² / d - |H (x - m)|², the rows of H being those directions, each times the root of
-    1/d - 1/(d + a(n) (s - 1)). `batch`: all eigenvectors by one call of torch, during which other threads go on.
+    1/d - 1/(d + a(n) (s - 1)).
     """
     n, (k, rank, width) = counts.astype(np.float64), F.shape
     flat = F.reshape(-1, width) / np.sqrt(n).astype(np.float32).repeat(rank)[:, None]
     F = small_product(flat, shared.whiten).reshape(k, rank, width)
-    grams = (F @ F.transpose(0, 2, 1)).astype(np.float64)
-    own, turn = (
-        (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(grams))) if batch else _eigen(grams)
-    )  # s of each direction
+    own, turn = _eigen((F @ F.transpose(0, 2, 1)).astype(np.float64), batch)  # s of each direction
     d = 1 + 1 / n
     a = shared.strength * n / (n + shared.few)
     along = d[:, None] + a[:, None] * np.maximum(own - 1, 0)
@@ -114,10 +111,16 @@ def prepare(
     return Entry(means, H, narrow, bias.astype(np.float32), across, own > 1)
 
 
-def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues (k, r) and eigenvectors in columns (k, r, r), by LAPACK itself: NumPy takes half as long again."""
+def _eigen(grams: NDArray[np.float64], batch: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues (k, r) and eigenvectors in columns (k, r, r).
+
+    By LAPACK itself, which for one class takes the least time; as a batch by torch, which lets other threads go on.
+    """
     if not grams.shape[1]:
         return np.zeros((len(grams), 0)), grams
+    if batch:
+        found = torch.linalg.eigh(torch.from_numpy(grams))
+        return found.eigenvalues.numpy(), found.eigenvectors.numpy()
     values, vectors = np.empty(grams.shape[:2]), np.empty(grams.shape)
     for i, gram in enumerate(grams):
         values[i], vectors[i], failed = dsyevd(gram.T, overwrite_a=True)

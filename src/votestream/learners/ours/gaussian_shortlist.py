@@ -62,8 +62,8 @@ class Shortlist(GaussianPredictor):
                     ends += (ends[-1] + part.used.sum(1).cumsum()).tolist()
         H.resize((ends[-1], width), refcheck=False)  # gives back what classes of few directions left free
         spans = [slice(start, end) for start, end in pairwise(ends)]
-        own_of_each = tuple(H[span] for span in spans), tuple(across[span] for span in spans)
-        return cls(table=table, directions=own_of_each[0], across=own_of_each[1], shared=shared, **more)
+        directions, along = tuple(H[span] for span in spans), tuple(across[span] for span in spans)
+        return cls(table=table, directions=directions, across=along, shared=shared, **more)
 
     def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> Shortlist:
         table = np.empty((len(self.table), len(task_of_class)), np.float32)
@@ -73,8 +73,9 @@ class Shortlist(GaussianPredictor):
             table[:, number] = _columns(entries[number])[:, 0]
             H, H_m = _directions(entries[number])
             directions[number : number + 1], across[number : number + 1] = [H], [H_m]
-        own = {"directions": tuple(directions), "across": tuple(across)}
-        return replace(self, task_of_class=task_of_class, table=table, **own)  # type: ignore[arg-type]
+        return replace(
+            self, task_of_class=task_of_class, table=table, directions=tuple(directions), across=tuple(across)
+        )
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         return np.concatenate([self._decide(X[start : start + ROWS]) for start in range(0, len(X), ROWS)])
@@ -100,7 +101,7 @@ class Shortlist(GaussianPredictor):
         LISTED-best. That is far less work than a partition of all classes.
         """
         found, n_classes = [], len(self.directions)
-        for some in slices(np.arange(len(Z), dtype=np.int32), 4 * n_classes):
+        for some in slices(np.arange(len(Z), dtype=np.int32), 2 * n_classes):
             scores = self._mean_parts(Z[some], size[some])
             best = scores[:, : n_classes // LONGEST * LONGEST].reshape(len(some), -1, LONGEST).max(1)
             first = best.max(1)

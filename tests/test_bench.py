@@ -18,12 +18,14 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from votestream.bench import metrics, paper
+from votestream.bench.columns import FIELDS
 from votestream.bench.figures import against_rates, curves, names
 from votestream.bench.finding import added_methods, find_learner, make_stream
+from votestream.bench.kinds import KINDS
 from votestream.bench.methods import random_features, room
 from votestream.bench.plot import _draw_panel, looks
 from votestream.bench.protocol import carry_out
-from votestream.bench.results import FIELDS, Results, ResultsError
+from votestream.bench.results import Results, ResultsError
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES, find_suite
 from votestream.bench.tables import blocks, comma_separated, latex, markdown
@@ -58,7 +60,7 @@ def rows_of(tmp_path, *rows):
 
 
 def test_a_run_is_measured_as_the_definitions_say():
-    run = Run(Method("NCM", "ncm"), BLOBS, 3, "reduced_resnet18", "d", confusion=True)
+    run = Run(Method("NCM", "ncm"), BLOBS, 3, "reduced_resnet18", "d", keeps=("confusion",))
     made = carry_out(run)
     stream, model, after, matrix = blobs(3), vs.create("ncm", seed=3), [], []
     for task in stream:
@@ -368,7 +370,7 @@ def test_the_interval_of_two_seeds_does_not_stretch_the_axis(tmp_path):
     (panel,) = curves(SUITES["online"], rows_of(tmp_path, *made))
     assert panel.series[0].half[0] > 100
     axes = figure.Figure().subplots()
-    _draw_panel(axes, panel, "curves", looks(["NCM"]))
+    _draw_panel(axes, panel, KINDS["curves"].style, looks(["NCM"]))
     assert axes.get_ylim() == (0, 100)
 
 

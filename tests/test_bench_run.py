@@ -14,10 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 import votestream as vs
+from votestream.bench.columns import KEY
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results
 from votestream.bench.runner import run_all
-from votestream.bench.runs import KEY, Method, Run, StreamSpec
+from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks
 from votestream.bench.workers import Workers

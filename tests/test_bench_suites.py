@@ -20,11 +20,12 @@ import votestream as vs
 from conftest import ImageStream, Stream
 from votestream.backbones import BackboneUnavailable
 from votestream.bench import paper
+from votestream.bench.columns import FIELDS
 from votestream.bench.finding import find_learner, make_stream
 from votestream.bench.methods import DECAYS, OFFLINE_RATES, ONLINE_RATES
 from votestream.bench.metrics import drift, measured, norms_of
 from votestream.bench.protocol import carry_out
-from votestream.bench.results import FIELDS, Results
+from votestream.bench.results import Results
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks, body, header, markdown, note
@@ -121,7 +122,7 @@ def test_processes_that_meet_a_file_with_fewer_columns_at_once_lose_no_row(tmp_p
 def test_the_first_task_is_gone_over_as_often_as_the_method_says():
     once = Method("CandidatesVoting", "candidates_voting", {"budget": 20, "device": "cpu"})
     often = Method("CandidatesVoting", "candidates_voting", {"budget": 20, "device": "cpu"}, first_passes=3)
-    made = carry_out(run_of(often, norms=True))
+    made = carry_out(run_of(often, keeps=("norms",)))
     model = vs.CandidatesVoting(budget=20, device="cpu")
     for task in (stream := features(0)):
         if task.number:
@@ -140,16 +141,16 @@ def test_the_first_task_is_gone_over_as_often_as_the_method_says():
 def test_norms_are_kept_for_the_suite_that_draws_them_only():
     method = Method("CandidatesVoting", "candidates_voting", {"budget": 20})
     assert carry_out(run_of(method))["norms"] == ""
-    assert [run.norms for run in SUITES["online"].runs("d", range(1))].count(True) == 0
-    assert all(run.norms for run in SUITES["weight-norms"].runs("d", range(1)))
-    assert carry_out(run_of(Method("NCM", "ncm"), norms=True))["norms"] == ""
+    assert {run.keeps for run in SUITES["online"].runs("d", range(1))} == {()}
+    assert {run.keeps for run in SUITES["weight-norms"].runs("d", range(1))} == {("norms",)}
+    assert carry_out(run_of(Method("NCM", "ncm"), keeps=("norms",)))["norms"] == ""
 
 
 # ---- rivals that learn whole tasks --------------------------------------------------------------
 
 
 def test_what_learns_whole_tasks_is_learned_as_such():
-    made = carry_out(run_of(Method("WA", "wa", {"budget": 30, **FEW}), IMAGES, norms=True), "cpu")
+    made = carry_out(run_of(Method("WA", "wa", {"budget": 30, **FEW}), IMAGES, keeps=("norms",)), "cpu")
     model, after = vs.WeightAligning(budget=30, backbone="tiny", device="cpu", **FEW), []
     for task in images(0):
         model.fit_task(*task.train, task=task.name)
@@ -393,8 +394,8 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
     told = CliRunner().invoke(app, ["bench", "report", "--results", str(norm_rows), "--out", "page.html"])
     assert told.exit_code == 0, told.output
     data = json.loads(re.search(r'id="data">(.*?)</script>', Path("page.html").read_text()).group(1))
-    kind, panels, _ = data["weight-norms"].values()
-    assert kind == "norms"
+    style, panels, _ = data["weight-norms"].values()
+    assert style["point"] == "for class {x}"
     assert [(panel["title"], len(panel["series"])) for panel in panels] == [
         ("CN", 6),
         ("CIFAR-100, steps of 5, Q = 1,000", 10),
@@ -402,6 +403,10 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
         ("KD and CN + Exp, CIFAR-100, steps of 5, Q = 1,000", 4),
     ]
     (drawn,) = [s for s in panels[3]["series"] if s["label"] == "KD, offline, short"]
+    assert {s["label"]: s["dashed"] for s in panels[3]["series"]} == {
+        **{f"{row}, offline, short": True for row in ("KD", "CN + Exp")},
+        **{f"{row}, online": False for row in ("KD", "CN + Exp")},
+    }
     assert np.mean(drawn["y"]) == pytest.approx(1)
     assert drawn["trend"] == pytest.approx(np.polyval(np.polyfit(drawn["x"], drawn["y"], 1), drawn["x"]))
     assert drawn["trend"][-1] - drawn["trend"][0] == pytest.approx(expected * 19 / 20)

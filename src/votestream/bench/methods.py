@@ -232,4 +232,4 @@ def of_rates(Q: int) -> list[Method]:
                 replace(method, settings={**method.settings, **SHORT, "lr": round(own * share, 6)}, part="offline")
                 for share in (0.1, 0.3, 1, 3)
             ]
-    return [replace(m, label=f"{m.label}, lr {m.settings['lr']:g}", paper=None) for m in made]
+    return [replace(m, label=f"{m.label}, lr {m.settings['lr']:g}", paper=None, family=m.label) for m in made]

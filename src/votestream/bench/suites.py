@@ -105,6 +105,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             (*variants(2000, paper=False), *ours(2000, width)[2:]),
             (CIFAR100,),
             plot="confusion",
+            keeps=("confusion",),
             budgets=(2000,),
             seeds=1,
         ),
@@ -145,6 +146,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             IN_STEPS[:3],
             metrics=("drift", "newest", "Last"),
             plot="norms",
+            keeps=("norms",),
             budgets=(1000, 5000, 10_000),
             seeds=1,
             remark=f"Drift is how far the least-squares line through the norms rises over all classes, in order of "

@@ -185,6 +185,21 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             budgets=BUDGETS,
         ),
         Suite(
+            "anytime",
+            "Accuracy at any time, learners on frozen features",
+            (*on_statistics(), *(replace(m, ask="each") for m in (*on_features(2000, width), *ours(2000, width)))),
+            (CIFAR100,),
+            metrics=("AAA", "WC-Acc", "prequential", "Avg", "Last", "BWT"),
+            plot="anytime",
+            anytime=500,
+            budgets=(2000,),
+            seeds=3,
+            remark="Tested after every 500 samples on all classes so far. AAA is the mean of these tests. WC-Acc takes "
+            "for each task before the last the lowest accuracy since it was learned. Prequential is the accuracy on "
+            "the samples of the stream, each predicted before it is learned. BWT is what earlier tasks gained since "
+            "they were learned.",
+        ),
+        Suite(
             "smoke",
             "The images that come with the package",
             (

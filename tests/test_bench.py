@@ -7,8 +7,7 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,12 @@ from votestream.bench import metrics, paper
 from votestream.bench.columns import FIELDS
 from votestream.bench.figures import against_rates, curves, names
 from votestream.bench.finding import added_methods, find_learner, make_stream
-from votestream.bench.kinds import KINDS
-from votestream.bench.methods import random_features, room
-from votestream.bench.plot import _draw_panel, looks
+from votestream.bench.kinds import KINDS, Kind, Style
+from votestream.bench.methods import bytes_of, random_features
+from votestream.bench.metrics import METRICS
+from votestream.bench.plot import _draw_panel, looks, plot_suite
 from votestream.bench.protocol import carry_out
+from votestream.bench.report import page
 from votestream.bench.results import Results, ResultsError
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES, find_suite
@@ -182,18 +183,6 @@ def test_a_file_of_other_columns_is_not_gone_on_with(tmp_path):
         Results(tmp_path / "r.csv").rows()
 
 
-def test_rows_of_processes_that_write_at_once_are_whole(tmp_path):
-    program = (
-        "import sys; from votestream.bench.results import Results\n"
-        "for i in range(60): Results('r.csv').append({'method': sys.argv[1], 'seed': i, 'error': 'x' * 3000})"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", program, name], cwd=tmp_path, env=ENV) for name in "ab"]
-    assert [writer.wait() for writer in writers] == [0, 0]
-    rows = Results(tmp_path / "r.csv").rows()
-    assert sorted((each["method"], int(each["seed"])) for each in rows) == [(m, i) for m in "ab" for i in range(60)]
-    assert all(each["error"] == "x" * 3000 for each in rows)
-
-
 # ---- tables -------------------------------------------------------------------------------------
 
 
@@ -291,7 +280,7 @@ def test_what_stands_for_a_budget_fits_into_its_bytes():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 160)).astype(np.float32), np.repeat(np.arange(100), 6)
     model = vs.RanPAC(projection=random_features(1000, 160), device="cpu").partial_fit(X, y)
-    assert 0.8 * room(1000, 160) < model.memory_bytes() <= room(1000, 160)
+    assert 0.8 * bytes_of(1000, 160) < model.memory_bytes() <= bytes_of(1000, 160)
 
 
 def test_budgets_in_bytes_follow_the_backbones_width():
@@ -353,7 +342,7 @@ def test_a_plot_is_a_plot(results, name):
         assert np.asarray(image.convert("L")).std() > 10
 
 
-def test_a_method_looks_the_same_in_all_panels_and_like_no_other(tmp_path):
+def test_a_method_is_named_once_for_all_panels_in_the_suites_order(tmp_path):
     made = [
         row("GaussianVoting", 0, 60, 50, Q="1000", **{"after each task": "90 80"}),
         *(row(m, 0, 60, 50, Q="2000", **{"after each task": "90 80"}) for m in ("GaussianVoting", "MIR", "ER", "NCM")),
@@ -361,7 +350,6 @@ def test_a_method_looks_the_same_in_all_panels_and_like_no_other(tmp_path):
     panels = curves(SUITES["online"], rows_of(tmp_path, *made))
     assert [len(panel.series) for panel in panels] == [1, 4]
     assert names(SUITES["online"], panels) == ["NCM", "MIR", "ER", "GaussianVoting"]  # the suite's order
-    assert len({tuple(look.values()) for look in looks([str(i) for i in range(20)]).values()}) == 20
 
 
 def test_the_interval_of_two_seeds_does_not_stretch_the_axis(tmp_path):
@@ -402,6 +390,44 @@ def test_rates_are_drawn_as_lines_over_the_rate_and_storage_not_at_all(tmp_path)
     assert 'data-suite="storage"' not in Path("page.html").read_text()
 
 
+def test_rates_are_read_from_settings_and_lines_named_by_methods_whatever_these_are_called(tmp_path):
+    settings = [{"lr": lr, "replay": 5} for lr in (0.1, 0.3)]
+    methods = tuple(Method(f"variant {n}", "er", how, family="ER") for n, how in enumerate(settings))
+    rows = [row(m.label, 0, 50, 50 + n, learner="er", settings=m.settings_json) for n, m in enumerate(methods)]
+    stranger = [row("mine, lr 0.1", 0, 50, 40, learner="mine:Net", settings='{"lr": 0.2}')]
+    (panel,) = against_rates(replace(SUITES["rates"], methods=methods), rows_of(tmp_path, *rows, *stranger))
+    assert [(series.label, series.x, series.y) for series in panel.series] == [
+        ("ER", [0.1, 0.3], [50, 51]),
+        ("mine, lr 0.1", [0.2], [40]),
+    ]
+
+
+def test_a_kind_of_plot_that_is_declared_is_drawn_in_the_plot_and_on_the_page(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setitem(KINDS, "mine", Kind(curves, Style("weeks", "marks", "in week {x}", percent=False)))
+    suite = replace(SUITES["online"], plot="mine")
+    rows = rows_of(tmp_path, row("NCM", 0, 60, 50, **{"after each task": "900 800"}))
+    plot_suite(suite, rows, tmp_path / "p.png")
+    with Image.open(tmp_path / "p.png") as image:
+        assert np.asarray(image.convert("L")).std() > 5
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page([(suite, rows)])).group(1))
+    assert data["online"]["style"] == {
+        **asdict(Style()),
+        "x": "weeks",
+        "y": "marks",
+        "point": "in week {x}",
+        "percent": False,
+    }
+    assert data["online"]["panels"][0]["series"][0]["y"] == [900, 800]
+
+
+def test_every_suite_shows_what_is_known_and_keeps_what_its_plot_shows():
+    for suite in SUITES.values():
+        assert set(suite.metrics) <= set(METRICS)
+        assert suite.plot in ("", *KINDS)
+        assert set(suite.keeps) == {suite.plot} & {"confusion", "norms"}
+
+
 def test_a_file_that_cannot_be_read_hides_no_other(results):
     path = results / "online.csv"
     path.write_text(path.read_text().replace("\n", "\n<<<<<<< HEAD\n", 2))
@@ -420,13 +446,13 @@ def test_a_file_that_cannot_be_read_hides_no_other(results):
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(results):
     told = CliRunner().invoke(app, ["bench", "report", "--results", str(results), "--out", "page.html"])
     assert told.exit_code == 0, told.output
-    page = Path("page.html").read_text()
-    assert not re.search(r"https?:|//[a-z]+\.|\bsrc=|<link|@import|url\(", page)
-    assert re.findall('href="([^"]*)"', page) == ["#online", "#confusion", "#bytes"]
-    assert page.count("<script") == 2
-    assert "<i>mine" not in page
-    assert "&lt;script&gt;" in page
-    assert "<td>60.5 ± 6.4</td><td>51.8</td><td>+8.7</td>" in page
+    text = Path("page.html").read_text()
+    assert not re.search(r"https?:|//[a-z]+\.|\bsrc=|<link|@import|url\(", text)
+    assert re.findall('href="([^"]*)"', text) == ["#online", "#confusion", "#bytes"]
+    assert text.count("<script") == 2
+    assert "<i>mine" not in text
+    assert "&lt;script&gt;" in text
+    assert "<td>60.5 ± 6.4</td><td>51.8</td><td>+8.7</td>" in text
 
 
 # ---- wrong input --------------------------------------------------------------------------------
@@ -456,6 +482,13 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(re
         (["plot", "smoke", "--results", "r"], "There are no rows in r/smoke.csv"),
         (["report", "--results", "r"], "There are no results in r: "),
         (["report", "--out", "nowhere/page.html"], "there is no folder nowhere"),
+        (["run", "online", "--preset", "short"], "online has no method of many passes that could be short"),
+        (["run", "offline", "--preset", "long"], "Invalid value for '--preset'"),
+        (["run", "offline", "--stream", "*of 7"], "Known: CIFAR-100, steps of 5; CIFAR-100, steps of 10;"),
+        (
+            ["run", "offline", "--preset", "short", "--method", "ER"],
+            "No method of offline is called ER. Known: LwF, short",
+        ),
     ],
 )
 def test_wrong_input_is_told_and_nothing_is_run(arguments, told):

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,18 @@ def by_task(answers: NDArray, truth: NDArray, task_of: NDArray, n_tasks: int) ->
     """
     parts = [task_of == task for task in range(n_tasks)]
     return [accuracy(answers[part], truth[part]) if part.any() else math.nan for part in parts]
+
+
+def confusion(class_order: Sequence[Any], answers: NDArray, truth: NDArray) -> NDArray[np.int64]:
+    """How often which class was answered, a row a true class, in class order.
+
+    >>> confusion(["a", "b"], np.array(["a", "b", "b"]), np.array(["a", "b", "a"])).tolist()
+    [[1, 1], [0, 1]]
+    """
+    place = {label: i for i, label in enumerate(class_order)}
+    counts = np.zeros((len(place), len(place)), np.int64)
+    np.add.at(counts, ([place[t] for t in truth.tolist()], [place[a] for a in answers.tolist()]), 1)
+    return counts
 
 
 def average(accuracies: Sequence[float]) -> float:
@@ -91,8 +104,10 @@ def worst_case(tests: Sequence[Sequence[float]]) -> float | None:
     last = tests[-1]
     lowest = [min(test[task] for test in tests if len(test) > task + 1) for task in range(len(last) - 1)]
     known = [accuracy for accuracy in lowest if not math.isnan(accuracy)]
-    if not known or math.isnan(last[-1]):
-        return None if math.isnan(last[-1]) else last[-1]
+    if math.isnan(last[-1]):
+        return None
+    if not known:
+        return last[-1]
     share = 1 / len(last)
     return share * last[-1] + (1 - share) * statistics.fmean(known)
 

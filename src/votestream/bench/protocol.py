@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from votestream import __version__
 from votestream.bench import metrics
-from votestream.bench.course import Course
+from votestream.bench.course import Course, Test
 from votestream.bench.finding import create_learner, find_learner, make_stream, takes_images, the_backbone
 from votestream.bench.runs import Run, as_json
 from votestream.streams import Stream
@@ -56,7 +55,7 @@ def carry_out(
         "bytes": model.memory_bytes() if hasattr(model, "memory_bytes") else None,
         "seconds learning": round(course.seconds_learning, 3),
         "seconds predicting": round(course.seconds_predicting, 3),
-        "confusion": _confusion(stream, test.answers, test.truth) if "confusion" in run.keeps else "",
+        "confusion": _matrix(stream, test) if "confusion" in run.keeps else "",
         **about(device),
         "norms": _norms(model, stream) if "norms" in run.keeps else "",
         "anytime": "; ".join(f"{samples} {accuracy:.2f}" for samples, accuracy in anytime) if course.stepwise else "",
@@ -77,11 +76,9 @@ def about(device: str) -> dict[str, str]:
     }
 
 
-def _confusion(stream: Stream, answers: NDArray, truth: NDArray) -> str:
-    """Counts, a row a true class, in class order: rows separated by semicolons."""
-    place = {label: i for i, label in enumerate(stream.class_order)}
-    counts = np.zeros((len(place), len(place)), int)
-    np.add.at(counts, ([place[t] for t in truth.tolist()], [place[a] for a in answers.tolist()]), 1)
+def _matrix(stream: Stream, test: Test) -> str:
+    """The confusion matrix, rows separated by semicolons."""
+    counts = metrics.confusion(stream.class_order, test.answers, test.truth)
     return ";".join(" ".join(map(str, row)) for row in counts)
 
 

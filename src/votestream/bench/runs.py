@@ -35,7 +35,7 @@ class Method:
     family: str = ""
 
     @property
-    def told(self) -> str:
+    def settings_json(self) -> str:
         """Its settings as the results tell them."""
         passes = {} if self.first_passes == 1 else {"first_passes": self.first_passes}
         return as_json({**self.settings, **passes})
@@ -78,7 +78,7 @@ class Run:
         return {
             "method": self.method.label,
             "learner": self.method.learner,
-            "settings": self.method.told,
+            "settings": self.method.settings_json,
             "stream": self.stream.name,
             "options": as_json({**self.stream.options, **anytime}),
             "backbone": self.backbone,

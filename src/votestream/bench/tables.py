@@ -138,7 +138,7 @@ def _of_one_setting(suite: Suite, title: str, rows: Rows) -> Rows:
     latest.
     """
     stream = next((stream for stream in suite.streams if stream.title == title), StreamSpec(title))
-    now = {(m.label, "" if m.Q is None else str(m.Q), (m.learner, m.told)) for m in suite.methods_on(stream)}
+    now = {(m.label, "" if m.Q is None else str(m.Q), (m.learner, m.settings_json)) for m in suite.methods_on(stream)}
     chosen: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
         key = row["method"], row["Q"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from functools import cache
 from typing import Any
@@ -26,9 +27,12 @@ from votestream.common.validation import (
     in_units,
     scale_unit,
 )
-from votestream.core.guard import Guard, Naming, Predictor, Prepared, leading, learned
+from votestream.core.corrections import Corrections
+from votestream.core.guard import Naming, Predictor, Prepared, leading, learned
 from votestream.core.held_bytes import held_bytes
+from votestream.core.mergeable import check_mergeable
 from votestream.core.registry import LEARNERS
+from votestream.core.renamed import taking_old_names, with_new_names
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.core.tasks import TaskLedger
 from votestream.io import model_files
@@ -43,7 +47,7 @@ from votestream.io.file_header import (
 )
 
 
-class Learner(ClassifierMixin, BaseEstimator):
+class Learner(Corrections, ClassifierMixin, BaseEstimator):
     """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
 
     A subclass stores its constructor's arguments and writes these methods: `_begin` (allocate, for the
@@ -69,16 +73,25 @@ class Learner(ClassifierMixin, BaseEstimator):
     _unit = 1.0
     _working: tuple[str, ...] = ()  # attributes that can be made again from the others
     _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
+    mergeable = False  # `votestream.merge` takes it: it writes `_merge`
+    _merged_alike: tuple[str, ...] = ("_unit",)  # what must be the same in models that are merged, beside arguments
     _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
     # Constructor arguments that every learner has.
     seed: int
     device: str
     batch_size: int
-    young: int
+    close_task_after: int = 20
 
-    @property
-    def _guard(self) -> Guard:
-        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = taking_old_names(cls.__init__)  # type: ignore[method-assign]
+
+    def set_params(self, **params: Any) -> Learner:
+        """Set constructor arguments by name. See scikit-learn's `BaseEstimator.set_params`."""
+        known = self._get_param_names()
+        super().set_params(**(params if params.keys() <= set(known) else with_new_names(params)))
+        return self
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -103,25 +116,25 @@ class Learner(ClassifierMixin, BaseEstimator):
         known = getattr(self, "feature_names_in_", None)
         names = check_column_names(known, X, type(self).__name__, fitted)
         labels = as_labels(y, len(rows))
-        told = None if task is None else as_task(task)
+        named = None if task is None else as_task(task)
         index: dict[str | int, int] = self._index if fitted else {}
         new = check_known_labels(labels, index, self._naming().seen if fitted else (), classes)
         self._check_settings()
-        self._foresee(len(index), len(index) + len(new), rows.shape[1])
+        self._check_growth(len(index), len(index) + len(new), rows.shape[1])
         if not fitted:
             self._unit = unit
             self._begin(rows[: self.batch_size])
             self._began = {name: getattr(self, name) for name in self._fixed}
             self._index = index
-            self._tasks = TaskLedger(int(self.young))
+            self._tasks = TaskLedger(int(self.close_task_after))
             if names is not None:
                 self.feature_names_in_ = names
             self.n_features_in_ = rows.shape[1]
         try:
-            if told is not None:
-                self._tasks.tell(told)
+            if named is not None:
+                self._tasks.begin(named)
             numbers = np.array([index.setdefault(label, len(index)) for label in labels])
-            for start, end in self._tasks.cut(numbers.tolist(), told=told is not None):
+            for start, end in self._tasks.cut(numbers.tolist(), named=named is not None):
                 self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
         except BaseException:  # Ctrl-C, or no memory left: rows are half applied, and must not pass for learned
             self._broken = True
@@ -159,7 +172,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         return type(self)(**self.get_params(deep=False))
 
     def _next_task(self) -> str:
-        """A name for a task that is told without one: "task 1" and so on."""
+        """A name for a task that is given without one: "task 1" and so on."""
         names = self.tasks_ if self._is_fitted() else []
         return next(name for n in range(len(names) + 1) if (name := f"task {len(names) + 1 + n}") not in names)
 
@@ -313,13 +326,36 @@ class Learner(ClassifierMixin, BaseEstimator):
         if "feature_names" in header:
             model.feature_names_in_ = checked_feature_names(header["feature_names"], model.n_features_in_)
         model._index = checked_classes(header["classes"])
-        model._tasks = TaskLedger(int(model.young))
+        model._tasks = TaskLedger(int(model.close_task_after))
         model._tasks.restore(header["tasks"], len(model._index))
         model._set_arrays(arrays)
         check_names(arrays, model._arrays())
         return model
 
+    def _copied(self) -> Any:
+        """Another model like this one, as if saved and loaded."""
+        with self._guard.lock:
+            self._check_fitted()
+            self._check_settings()
+            arrays = {name: array.copy() for name, array in self._arrays().items()}
+            return type(self)._from_file(copy.deepcopy(self._header()), arrays, None, None)
+
+    def _take_in_model(self, other: Any) -> None:
+        """Learn all that another model knows."""
+        check_mergeable(self, other)
+        seen = list(other._index)
+        check_known_labels(seen, self._index, list(self._index), None)
+        self._check_growth(len(self._index), len(self._index.keys() | seen), self.n_features_in_)
+        numbers = np.array([self._index.setdefault(label, len(self._index)) for label in seen], np.int64)
+        self._tasks.merge(other._tasks, numbers.tolist())
+        self._merge(other, numbers)
+        self._guard.forget()
+
     # ---- for subclasses -------------------------------------------------------------------------
+
+    def _merge(self, other: Any, numbers: NDArray[np.int64]) -> None:
+        """Add what the other has learned; its class i is class numbers[i] here."""
+        raise NotImplementedError
 
     def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[Any]:
         """The rows, float32, in the units that this model learns in."""
@@ -377,7 +413,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted()
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         """The place to warn or complain about the number of classes: nothing has been learned of the call yet."""
 
     def _check_fitted(self) -> None:

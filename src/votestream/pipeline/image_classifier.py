@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.backbones.reference import describe, recall
+from votestream.backbones.reference import describe, find_again
 from votestream.common.validation import as_labels, as_task
 from votestream.core.exemplars import Exemplars
 from votestream.core.learner import Learner
@@ -119,6 +119,40 @@ class ImageClassifier(Learner):
         """How each decision fell, for learners that vote."""
         return self.learner_.vote(self.backbone_(X))
 
+    # ---- corrections: the learner's own ---------------------------------------------------------
+
+    def forget(self, label: str | int) -> ImageClassifier:
+        """Take a class out of the model. See `Learner.forget`."""
+        with self._guard.lock:
+            self._fitted = self.learner_.forget(label)
+        return self
+
+    def rename(self, old: str | int, new: str | int) -> ImageClassifier:
+        """Give a class another label, or make it part of another. See `Learner.rename`."""
+        with self._guard.lock:
+            self._fitted = self.learner_.rename(old, new)
+        return self
+
+    @property
+    def mergeable(self) -> bool:  # type: ignore[override]
+        return self._learner().mergeable
+
+    def _copied(self) -> ImageClassifier:
+        twin = ImageClassifier(self.backbone)
+        twin._made, twin._made_from, twin._fitted = self.backbone_, self.backbone, self.learner_._copied()
+        return twin
+
+    def _take_in_model(self, other: ImageClassifier) -> None:
+        if type(other) is not ImageClassifier:
+            raise ValueError(f"an ImageClassifier and a {type(other).__name__} cannot be merged")
+        ours, theirs = self.backbone_, other.backbone_
+        if ours.digest != theirs.digest:
+            raise ValueError(
+                f"the models were taught through different backbones: {ours.name!r} (digest {ours.digest[:12]}) and "
+                f"{theirs.name!r} (digest {theirs.digest[:12]}), whose features mean something else"
+            )
+        self.learner_._take_in_model(other.learner_)
+
     def snapshot(self) -> Snapshot:
         """A model that answers as this one does now, whatever is learned later; it shares the backbone."""
         backbone, inner = self.backbone_, self.learner_.snapshot()
@@ -177,7 +211,7 @@ class ImageClassifier(Learner):
         learner = learner_in(inner, LEARNERS)
         on_features = "backbone" not in learner._get_param_names()
         demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes images")
-        made, given = recall(header["backbone"], backbone, device)
+        made, given = find_again(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given
         model._fitted = learner._from_file(inner, arrays, device, None)

@@ -41,7 +41,7 @@ class GDumb(NetworkLearner):
     cutmix : probability that a mini-batch is mixed with itself by CutMix.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : of that training.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     preset : "paper" takes the paper's learning rate and number of passes.
     seed, device : "auto" is the GPU if there is one.
 
@@ -71,7 +71,7 @@ class GDumb(NetworkLearner):
         cutmix: float = 0.5,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 16,
-        young: int = 20,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
@@ -82,7 +82,7 @@ class GDumb(NetworkLearner):
         self.cutmix = cutmix
         self.backbone = backbone
         self.batch_size = batch_size
-        self.young = young
+        self.close_task_after = close_task_after
         self.preset = preset
         self.seed = seed
         self.device = device

@@ -22,8 +22,8 @@ class KnowledgeDistillation(OfflineLearner):
     Parameters
     ----------
     budget : exemplars; 0, none, is the paper's.
-    lr, epochs, momentum, weight_decay, augment, batch_size, room, backbone, young, preset, seed, device :
-        as in `FineTuning`.
+    lr, epochs, momentum, weight_decay, augment, batch_size, max_waiting, backbone, close_task_after, preset, seed,
+    device : as in `FineTuning`.
 
     The distillation, at temperature T = 2, is weighed by T², which keeps its gradient comparable to the labels'.
 

@@ -37,7 +37,7 @@ class FeCAM(MomentLearner):
     ----------
     gamma : gamma_1 and gamma_2 of the shrinkage. The authors' code shrinks twice by 1, which is 3 here.
     tukey : the power, 1 for none; "auto" is the paper's 0.5, or none if the first row has negative elements.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
 
@@ -51,6 +51,7 @@ class FeCAM(MomentLearner):
     """
 
     scatter = "class"
+    _merged_alike = ("_unit", "_power")
     _fixed = ("tukey",)
     _asked_with = ("gamma",)
     block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows
@@ -59,14 +60,14 @@ class FeCAM(MomentLearner):
         self,
         gamma: float = 1.0,
         tukey: float | str = "auto",
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
         self.gamma = gamma
         self.tukey = tukey
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device

@@ -1,0 +1,36 @@
+"""What two models must have in common to be merged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+NO_TRACE = {"device", "batch_size", "seed"}  # arguments that leave none in what is learned by statistics
+
+
+def check_mergeable(one: Any, other: Any) -> None:
+    """Complain about what makes two models strangers."""
+    kind = type(one).__name__
+    if type(one) is not type(other):
+        raise ValueError(f"a {kind} and a {type(other).__name__} cannot be merged")
+    if not one.mergeable:
+        raise ValueError(f"a {kind} cannot be merged with another: {one._why_not}")
+    for model in (one, other):
+        model._check_fitted()
+    if one.n_features_in_ != other.n_features_in_:
+        raise ValueError(f"the models take {one.n_features_in_} and {other.n_features_in_} features")
+    ours, theirs = (getattr(model, "feature_names_in_", np.array([])).tolist() for model in (one, other))
+    if ours != theirs:
+        raise ValueError("the models learned from data frames with other columns")
+    for name in sorted(set(one._get_param_names()) - NO_TRACE):
+        _check_same(name, getattr(one, name), getattr(other, name))
+    for name in one._merged_alike:
+        _check_same(name.lstrip("_"), getattr(one, name), getattr(other, name))
+
+
+def _check_same(name: str, one: Any, other: Any) -> None:
+    if one != other:
+        raise ValueError(
+            f"the models differ in {name}: {one!r} and {other!r}; teach both with the same {name}, given explicitly"
+        )

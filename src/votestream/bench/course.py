@@ -53,10 +53,10 @@ class Course:
     anytime: int = 0
     test_first: bool = False
     tell: Callable[[int, int], None] | None = None  # called with task and tasks as each task ends
-    samples: int = 0
-    right: int = 0  # of the samples that were predicted before they were learned
-    seconds_learning: float = 0.0
-    seconds_predicting: float = 0.0
+    samples: int = field(default=0, init=False)  # learned so far
+    right: int = field(default=0, init=False)  # of these, predicted rightly before they were learned
+    seconds_learning: float = field(default=0.0, init=False)
+    seconds_predicting: float = field(default=0.0, init=False)
     _examine: Callable[[Task], tuple[NDArray, NDArray]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

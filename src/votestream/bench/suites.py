@@ -194,10 +194,9 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             anytime=500,
             budgets=(2000,),
             seeds=3,
-            remark="Tested after every 500 samples, or what --anytime says, on all classes so far. AAA is the mean of "
-            "these tests. WC-Acc takes for each task before the last its lowest accuracy while later ones were learned. "
-            "Prequential is the accuracy on the samples of the stream, each predicted before it is learned. BWT is what "
-            "earlier tasks gained since they were learned.",
+            remark="Tested after every 500 samples, or what --anytime says, on all classes so far; AAA is the mean of "
+            "these tests. WC-Acc takes of each task but the last its lowest accuracy while later ones were learned. "
+            "Prequential: each sample is predicted before it is learned. BWT: what earlier tasks gained since.",
         ),
         Suite(
             "smoke",

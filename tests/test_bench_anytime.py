@@ -169,6 +169,14 @@ def test_rows_tested_every_so_many_samples_are_not_averaged_with_others(tmp_path
     ]
 
 
+def test_a_stream_keeps_its_name_and_the_papers_figures_when_it_is_tested_between_tasks(tmp_path):
+    options = '{"anytime": 500, "tasks": 20}'
+    (block,) = blocks(SUITES["online"], rows_of(tmp_path, row("GDUMB", 0, 60, 50, Q="2000", options=options)))
+    assert block.stream == "split-cifar100"
+    (line,) = [line for line in block.lines if line.seeds]
+    assert line.cells["Last"].paper == 26.4
+
+
 # ---- the command, tables and plots --------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -54,70 +53,6 @@ def run_of(method, stream=FEATURES, **more):
 def row(method, seed=0, stream="split-cifar100", **more):
     fixed = {"learner": "l", "settings": "{}", "options": "{}", "digest": "d", "method": method, "stream": stream}
     return {**dict.fromkeys(FIELDS, ""), **fixed, "seed": str(seed), **more}
-
-
-# ---- files of an earlier version ----------------------------------------------------------------
-
-EARLIER = FIELDS[: FIELDS.index("norms")]
-
-
-def old_file(path, *methods):
-    lines = [",".join(EARLIER)]
-    for seed, method in enumerate(methods):
-        made = row(method, seed, error='of, "many" words')
-        lines.append(",".join('"{}"'.format(made[name].replace('"', '""')) for name in EARLIER))
-    path.write_text("\n".join(lines) + "\n")
-    return path.read_bytes()
-
-
-def test_a_file_with_fewer_columns_is_read_as_it_is(tmp_path):
-    path = tmp_path / "r.csv"
-    text = old_file(path, "a", "b")
-    rows = Results(path).rows()
-    assert [(each["method"], each["error"], each["norms"]) for each in rows] == [
-        ("a", 'of, "many" words', ""),
-        ("b", 'of, "many" words', ""),
-    ]
-    assert len(Results(path).done()) == 2
-    assert path.read_bytes() == text
-
-
-def test_a_file_with_fewer_columns_gets_the_new_ones_with_the_next_row(tmp_path):
-    path = tmp_path / "r.csv"
-    old_file(path, "a", "b")
-    before = Results(path).rows()
-    with path.open("ab") as file:
-        file.write(b'"torn')
-    Results(path).append(row("c", norms="1 2"))
-    assert path.read_text().startswith(",".join(FIELDS) + "\n")
-    assert Results(path).rows() == [*before, row("c", norms="1 2")]
-    assert sorted(each.name for each in tmp_path.iterdir()) == [".r.lock", "r.csv"]
-
-
-def test_a_row_that_an_earlier_version_appends_meanwhile_is_read(tmp_path):
-    path = tmp_path / "r.csv"
-    Results(path).append(row("a", norms="1 2"))
-    with path.open("a") as file:
-        file.write(",".join(row("b")[name] for name in EARLIER) + "\n")
-    Results(path).append(row("c"))
-    assert [(each["method"], each["norms"]) for each in Results(path).rows()] == [("a", "1 2"), ("b", ""), ("c", "")]
-
-
-def test_processes_that_write_a_file_at_once_lose_no_row_whether_it_is_new_or_has_fewer_columns(tmp_path):
-    old_file(tmp_path / "old.csv", "old")
-    program = (
-        "import sys; from votestream.bench.results import Results\n"
-        "for i in range(30):\n"
-        "    for name in ('new.csv', 'old.csv'):\n"
-        "        Results(name).append({'method': sys.argv[1], 'seed': i, 'error': 'x' * 3000, 'norms': '1 ' * 500})"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", program, name], cwd=tmp_path, env=ENV) for name in "ab"]
-    assert [writer.wait() for writer in writers] == [0, 0]
-    written = [(method, seed) for method in "ab" for seed in range(30)]
-    for name, before in (("new.csv", []), ("old.csv", [("old", 0)])):
-        rows = Results(tmp_path / name).rows()
-        assert sorted((each["method"], int(each["seed"])) for each in rows) == written + before
-        assert {len(each["error"]) for each in rows if each["method"] != "old"} == {3000}
 
 
 # ---- the first task in several passes -----------------------------------------------------------
@@ -437,79 +372,6 @@ def test_steps_and_methods_can_be_chosen(arguments, steps, methods, monkeypatch)
     assert told.exit_code == 7, told.output
     assert {run.stream.title for run in held} == {f"CIFAR-100, steps of {step}" for step in steps}
     assert len(held) == methods * len(steps)
-
-
-# ---- in a process, with a package's entry points ------------------------------------------------
-
-PACKAGE = '''
-import numpy as np
-
-import votestream as vs
-
-
-class Ridge(vs.learners.StreamingRidge):
-    """A learner of a package of one's own."""
-
-
-def shades(seed, backbone=None, test_share=None):
-    """Twelve grey images of each of four classes."""
-    y = np.repeat(["night", "dusk", "dawn", "day"], 12)
-    bright = np.repeat([20, 90, 160, 230], 12)[:, None, None, None]
-    X = (bright + np.random.default_rng(0).integers(-20, 21, (48, 32, 32, 3))).astype(np.uint8)
-    return vs.stream_from(X, y, tasks=2, seed=seed, backbone=backbone, test_share=test_share or 0.25, name="shades")
-'''
-
-
-@pytest.fixture
-def package(tmp_path):
-    """What pip leaves behind: a module, and what it offers."""
-    (tmp_path / "shaded.py").write_text(PACKAGE)
-    about = tmp_path / "shaded-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shaded\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[votestream.learners]\nshaded_ridge = shaded:Ridge\n\n[votestream.streams]\nshades = shaded:shades\n"
-    )
-    return tmp_path
-
-
-def test_a_packages_learner_and_stream_are_found_by_their_entry_points(package, monkeypatch):
-    with pytest.raises(ValueError, match="There is no learner 'shaded_ridge'"):
-        find_learner("shaded_ridge")
-    monkeypatch.syspath_prepend(str(package))
-    assert find_learner("shaded_ridge").__module__ == "shaded"
-    assert make_stream(StreamSpec("shades"), 0, None, None).name == "shades"
-    with pytest.raises(ValueError, match="There is no stream 'shade'"):
-        make_stream(StreamSpec("shade"), 0, None, None)
-
-
-def test_offline_rivals_and_a_packages_learner_run_in_processes(package):
-    """The whole way on the CPU, with the built-in backbone: command, worker, network, row, table."""
-    env = {**ENV, "PYTHONPATH": os.pathsep.join([ENV["PYTHONPATH"], str(package)]), "VOTESTREAM_CACHE": str(package)}
-    command = [
-        sys.executable,
-        "-m",
-        "votestream.cli.main",
-        "bench",
-        "run",
-        "offline",
-        "--preset",
-        "short",
-        "--seeds",
-        "1",
-    ]
-    chosen = ["CN + Exp, short", "CandidatesVoting", "GaussianVoting", "shaded_ridge"]
-    command += [part for name in chosen for part in ("--method", name)]
-    command += ["--learner", "shaded_ridge", "--stream", "shades", "--limit", "6", "--jobs", "2", "--device", "cpu"]
-    ended = subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    rows = {each["method"]: each for each in Results(package / "results" / "offline.csv").rows()}
-    assert set(rows) == set(chosen)
-    assert {each["error"] for each in rows.values()} == {""}
-    assert {each["options"] for each in rows.values()} == {'{"limit": 6}'}
-    assert json.loads(rows["CandidatesVoting"]["settings"]) == {"budget": 2000, "first_passes": 10}
-    assert json.loads(rows["CN + Exp, short"]["settings"])["preset"] == "short"
-    assert float(rows["GaussianVoting"]["Last"]) > 60
 
 
 def test_a_backbone_whose_package_is_missing_is_told_in_a_sentence(monkeypatch):

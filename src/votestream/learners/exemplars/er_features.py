@@ -38,6 +38,7 @@ class FeatureReplay(ExemplarLearner):
     young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     seed, device : "auto" is the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import votestream as vs
     >>> model = vs.FeatureReplay(budget=10)
@@ -61,6 +62,7 @@ class FeatureReplay(ExemplarLearner):
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget = budget
         self.lr = lr
@@ -72,6 +74,7 @@ class FeatureReplay(ExemplarLearner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

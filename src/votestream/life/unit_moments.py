@@ -1,0 +1,89 @@
+"""Means of the classes and the scatter within them, of rows made unit length: what unknowns are judged by."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.io.array_checks import MANY, demand, take
+from votestream.life.tables import grown, room_for
+from votestream.memory.scatter import SharedScatter
+
+WIDEST = 384  # wider rows are projected to so many numbers: unknowns are told as well, and all becomes small and quick
+
+
+class UnitMoments:
+    """Of each class the count and the mean (float32), and one scatter for all (float32, lower half).
+
+    >>> moments = UnitMoments(width=2)
+    >>> moments.add(unit_rows(np.array([[3.0, 4.0], [0.0, 2.0]], np.float32)), np.array([0, 0]))
+    >>> moments.means.round(2).tolist(), moments.scatter.matrix().round(2).tolist()
+    ([[0.3, 0.9]], [[0.18, -0.06], [-0.06, 0.02]])
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = min(width, WIDEST)
+        self._largest = 1.001 * max(1.0, (width / WIDEST) ** 0.5)  # of a unit row's numbers, projected or not
+        self.n_classes = 0
+        self.scatter = SharedScatter(self.width)
+        self._counts = np.zeros(0, np.int64)
+        self._means = np.zeros((0, self.width), np.float32)
+
+    @staticmethod
+    def bytes_for(width: int, n_classes: int) -> int:
+        width = min(width, WIDEST)
+        return SharedScatter.bytes_for(width) + room_for(n_classes) * (8 + 4 * width)
+
+    def add(self, unit: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        """Take in unit rows, one after the other (Welford, 1962)."""
+        numbers = classes.tolist()
+        self.n_classes = max(self.n_classes, max(numbers) + 1)
+        self._counts, self._means = grown(self._counts, self.n_classes), grown(self._means, self.n_classes)
+        apart = unit.copy()
+        for row, number in zip(apart, numbers, strict=True):
+            before = int(self._counts[number])
+            row -= self._means[number]
+            self._counts[number] = before + 1
+            self._means[number] += row / np.float32(before + 1)
+            row *= np.float32((before / (before + 1)) ** 0.5)
+        self.scatter.add(apart)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._counts[: self.n_classes]
+
+    @property
+    def means(self) -> NDArray[np.float32]:
+        return self._means[: self.n_classes]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        strips = {f"scatter{number}": strip for number, strip in self.scatter.state().items()}
+        return {"counts": self.counts, "means": self.means, **strips}
+
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        counts = take(state, "counts", np.int64, (n_classes,), 1, MANY)
+        means = take(state, "means", np.float32, (n_classes, self.width), -self._largest, self._largest)
+        strips = {name.removeprefix("scatter"): array for name, array in state.items() if name.startswith("scatter")}
+        demand(set(strips) == set(self.scatter.state()), "the track record's scatter is incomplete")
+        self.scatter.restore(strips, (2 * self._largest) ** 2 * float(counts.sum()))
+        self.n_classes = n_classes
+        self._counts, self._means = grown(self._counts, n_classes), grown(self._means, n_classes)
+        self._counts[:n_classes], self._means[:n_classes] = counts, means
+
+
+def unit_rows(X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The rows of unit length, projected where they are wide; a row of zeros stays so."""
+    length = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    unit = X / np.where(length > 0, length, 1)[:, None].astype(np.float32)
+    projected: NDArray[np.float32] = unit if X.shape[1] <= WIDEST else unit @ signs(X.shape[1])
+    return projected
+
+
+@lru_cache(maxsize=4)
+def signs(width: int) -> NDArray[np.float32]:
+    """A fixed random projection (width, WIDEST) of entries +-1 that keeps lengths, on average."""
+    drawn = np.random.RandomState(0).randint(0, 2, size=(width, WIDEST))  # whose numbers NumPy never changes
+    return ((2 * drawn - 1) * WIDEST**-0.5).astype(np.float32)

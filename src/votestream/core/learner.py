@@ -209,7 +209,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             predictor = self._updated(before.predictor, changed)
         else:
             predictor = self._predictor()
-        answers = None if self._tracker is None else self._tracker.answers()
+        answers = None if self._tracker is None else self._tracker.answers(before and before.answers)
         return Prepared(self._naming(), predictor, settings, answers)
 
     def _naming(self) -> Naming:

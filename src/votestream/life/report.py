@@ -14,8 +14,6 @@ Label = str | int
 class Score(NamedTuple):
     """Right answers among tested samples; `low` and `high` are the 95 % interval (Wilson, 1927).
 
-    >>> Score.of(tested=100, right=80)
-    Score(tested=100, right=80, accuracy=0.8, low=0.7111708344068411, high=0.8666330667828829)
     >>> print(Score.of(100, 80), Score.of(0, 0), sep="; ")
     80.0 % (71.1 to 86.7) of 100; none tested
     """

@@ -70,13 +70,13 @@ class Course:
 
     >>> course = Course()
     >>> for _ in range(3):
-    ...     course.add(40, 30, 20, 2)
+    ...     course.add(10, 8, 5, 2)
     >>> course.length, course.periods().tolist()
-    (2, [[60, 45, 3], [30, 30, 3]])
+    (16, [[8, 5, 2], [16, 10, 4]])
     """
 
     def __init__(self) -> None:
-        self.length = 1  # samples of a period
+        self.length = 16  # samples of a period
         self.samples = 0
         self._table = np.zeros((PERIODS, 3), np.int64)
 

@@ -8,19 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.io.array_checks import MANY, demand, take
+from votestream.io.array_checks import MANY, take, take_number
+from votestream.io.model_files import joined, part_of
 from votestream.life.tables import grown, room_for
 from votestream.memory.scatter import SharedScatter
 
 WIDEST = 384  # wider rows are projected to so many numbers: unknowns are told as well, and all becomes small and quick
 
+REFRESH = 1.05
+
 
 class UnitMoments:
     """Of each class the count and the mean (float32), and one scatter for all (float32, lower half).
 
+    `held` is the scatter as it was at the last refresh, `held_samples` into the stream: what takes long to make of it
+    is made once for every 5 % of the stream, and the same again by a model that was saved and loaded.
+
     >>> moments = UnitMoments(width=2)
     >>> moments.add(unit_rows(np.array([[3.0, 4.0], [0.0, 2.0]], np.float32)), np.array([0, 0]))
-    >>> moments.means.round(2).tolist(), moments.scatter.matrix().round(2).tolist()
+    >>> moments.means.astype(float).round(2).tolist(), moments.scatter.matrix().round(2).tolist()
     ([[0.3, 0.9]], [[0.18, -0.06], [-0.06, 0.02]])
     """
 
@@ -29,13 +35,14 @@ class UnitMoments:
         self._largest = 1.001 * max(1.0, (width / WIDEST) ** 0.5)  # of a unit row's numbers, projected or not
         self.n_classes = 0
         self.scatter = SharedScatter(self.width)
+        self.held, self.held_samples = SharedScatter(self.width), 0
         self._counts = np.zeros(0, np.int64)
         self._means = np.zeros((0, self.width), np.float32)
 
     @staticmethod
     def bytes_for(width: int, n_classes: int) -> int:
         width = min(width, WIDEST)
-        return SharedScatter.bytes_for(width) + room_for(n_classes) * (8 + 4 * width)
+        return 2 * SharedScatter.bytes_for(width) + room_for(n_classes) * (8 + 4 * width)
 
     def add(self, unit: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
         """Take in unit rows, one after the other (Welford, 1962)."""
@@ -50,6 +57,9 @@ class UnitMoments:
             self._means[number] += row / np.float32(before + 1)
             row *= np.float32((before / (before + 1)) ** 0.5)
         self.scatter.add(apart)
+        samples = int(self._counts.sum())
+        if samples >= REFRESH * self.held_samples:
+            self.held, self.held_samples = self.scatter.copy(), samples
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -60,15 +70,20 @@ class UnitMoments:
         return self._means[: self.n_classes]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        strips = {f"scatter{number}": strip for number, strip in self.scatter.state().items()}
-        return {"counts": self.counts, "means": self.means, **strips}
+        own: dict[str, NDArray[Any]] = {
+            "counts": self.counts,
+            "means": self.means,
+            "held_samples": np.array(self.held_samples),
+        }
+        return {**own, **joined({"scatter": self.scatter.state(), "held": self.held.state()})}
 
     def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
         counts = take(state, "counts", np.int64, (n_classes,), 1, MANY)
         means = take(state, "means", np.float32, (n_classes, self.width), -self._largest, self._largest)
-        strips = {name.removeprefix("scatter"): array for name, array in state.items() if name.startswith("scatter")}
-        demand(set(strips) == set(self.scatter.state()), "the track record's scatter is incomplete")
-        self.scatter.restore(strips, (2 * self._largest) ** 2 * float(counts.sum()))
+        samples = int(counts.sum())
+        self.held_samples = take_number(state, "held_samples", 1, samples)
+        for name, scatter in (("scatter", self.scatter), ("held", self.held)):
+            scatter.restore(part_of(state, name), (2 * self._largest) ** 2 * samples)
         self.n_classes = n_classes
         self._counts, self._means = grown(self._counts, n_classes), grown(self._means, n_classes)
         self._counts[:n_classes], self._means[:n_classes] = counts, means
@@ -77,9 +92,8 @@ class UnitMoments:
 def unit_rows(X: NDArray[np.float32]) -> NDArray[np.float32]:
     """The rows of unit length, projected where they are wide; a row of zeros stays so."""
     length = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    unit = X / np.where(length > 0, length, 1)[:, None].astype(np.float32)
-    projected: NDArray[np.float32] = unit if X.shape[1] <= WIDEST else unit @ signs(X.shape[1])
-    return projected
+    unit = np.divide(X, np.where(length > 0, length, 1)[:, None], dtype=np.float32, casting="same_kind")
+    return unit if X.shape[1] <= WIDEST else unit @ signs(X.shape[1])
 
 
 @lru_cache(maxsize=4)

@@ -10,63 +10,84 @@ from numpy.typing import NDArray
 from votestream.compute.linalg import whitening
 from votestream.io.array_checks import take
 from votestream.life.tables import grown, room_for
-from votestream.life.unit_moments import UnitMoments, unit_rows
+from votestream.life.unit_moments import unit_rows
+from votestream.memory.scatter import SharedScatter
 
 SHRINK = 0.3  # of a covariance towards equal variances: the best of trials, for near unknowns and for far ones
 RELATIVE = 0.9  # how much of the distance from the middle of everything is taken off
+NO_VARIANCE = 1e-12
 NEWEST = 32  # distances kept of each class
 SLICE = 1 << 22  # numbers of the largest table made at once
 
 
+class Metric(NamedTuple):
+    """Immutable: coordinates in which the covariance within classes, as it was at the last refresh, is the identity."""
+
+    samples: int  # of the stream, up to the refresh
+    whiten: NDArray[np.float64]  # (k, k)
+    expected: float  # the mean squared distance of the rows learned
+    shrink: float
+
+    @classmethod
+    def of(cls, scatter: SharedScatter, samples: int) -> Metric:
+        within = scatter.matrix() / samples
+        width = len(within)
+        variance = float(np.trace(within)) / width
+        if variance <= NO_VARIANCE:  # classes of one sample: as if rows filled the sphere
+            return cls(samples, width**0.5 * np.eye(width), 1.0, 0.5)
+        shrink = max(SHRINK, 2 * width / (2 * width + samples))
+        shrunk = (1 - shrink) * within
+        shrunk[np.diag_indices(width)] += shrink * variance
+        whiten = whitening(shrunk)
+        return cls(samples, whiten, float(((within @ whiten) * whiten).sum()), shrink)
+
+
 class Distances(NamedTuple):
-    """Immutable: Mahalanobis distances to the class means, and to the middle of all classes.
+    """Immutable: squared Mahalanobis distances of unit rows to the class means, and to the middle of all classes.
 
     The first are by the covariance within classes, the second by that of all rows (within plus between). Their
     difference, the relative distance of Ren et al. (2021), tells near unknowns best; it is blind where there is one
     class, whose two distances are the same. So only nine tenths of the second are taken off.
     """
 
-    means: NDArray[np.float32]  # (C, k) whitened
-    sizes: NDArray[np.float32]  # (C,) their squared lengths
-    within: NDArray[np.float32]  # (k, k)
+    metric: Metric
+    usual: float  # what rows learned have, on average, of the difference that strangeness is
+    whiten: NDArray[np.float32]  # (k, k) the metric's
     centre: NDArray[np.float32]  # (k,)
-    overall: NDArray[np.float32]  # (k, k)
-    expected: float  # the mean squared distance, within classes, of the rows learned
+    means: NDArray[np.float32]  # (C, k) less the centre, whitened
+    sizes: NDArray[np.float32]  # (C,) their squared lengths
+    overall: NDArray[np.float32]  # (k, k) from whitened rows to where the covariance of all rows is the identity
 
     @classmethod
-    def of(cls, moments: UnitMoments) -> Distances:
-        counts, means = moments.counts, moments.means.astype(np.float64)
+    def of(cls, metric: Metric, counts: NDArray[np.int64], means: NDArray[np.float32]) -> Distances:
         share = counts / counts.sum()
-        centre = share @ means
-        within = moments.scatter.matrix() / counts.sum()
-        apart = means - centre
-        overall = within + (apart * share[:, None]).T @ apart
-        spare = float(np.trace(overall)) / len(overall) or 1.0
-        T = whitening(_shrunk(within, spare))
-        S = whitening(_shrunk(overall, spare))
-        whitened = (apart @ T).astype(np.float32)
-        expected = float(((within @ T) * T).sum()) or 1.0
-        T32, S32 = T.astype(np.float32), S.astype(np.float32)
-        sizes = np.square(whitened).sum(1)
-        return cls(whitened, sizes, T32, centre.astype(np.float32), S32, expected)
+        centre = share @ means.astype(np.float64)
+        own = (means - centre) @ metric.whiten
+        between = (own * ((1 - metric.shrink) * share)[:, None]).T @ own
+        between[np.diag_indices(len(between))] += 1
+        overall = whitening(between)
+        size, width = float(np.square(overall).sum()), len(overall)
+        from_centre = metric.expected / width * size + (width - size) / (1 - metric.shrink)
+        parts = (metric.whiten, centre, own, np.square(own).sum(1), overall)
+        usual = metric.expected - RELATIVE * from_centre
+        return cls(metric, usual, *(part.astype(np.float32) for part in parts))
 
-    def to_classes(self, unit: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Squared, (n, C), of unit rows."""
-        z = (unit - self.centre) @ self.within
-        return np.square(z).sum(1)[:, None] - 2 * (z @ self.means.T) + self.sizes
+    def whitened(self, unit: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.matmul(unit - self.centre, self.whiten, dtype=np.float32)
 
-    def strangeness(self, unit: NDArray[np.float32], to_classes: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What unknowns have more of, (n,)."""
-        z = (unit - self.centre) @ self.overall
-        return to_classes.min(1) - np.float32(RELATIVE) * np.square(z).sum(1)
+    def to_classes(self, z: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, C), of whitened rows."""
+        distances: NDArray[np.float32] = np.square(z).sum(1)[:, None] - 2 * (z @ self.means.T) + self.sizes
+        return distances
 
+    def strangeness(self, z: NDArray[np.float32], to_classes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What unknowns have more of, (n,); 0 is usual, as a part of the mean distance of rows learned.
 
-def _shrunk(A: NDArray[np.float64], spare: float) -> NDArray[np.float64]:
-    """Towards its mean variance; where it has none, as with one sample a class, `spare`."""
-    variance = float(np.trace(A)) / len(A)
-    if variance <= 1e-12:
-        return spare * np.eye(len(A))
-    return (1 - SHRINK) * A + SHRINK * variance * np.eye(len(A))
+        So what was measured when fewer classes and samples were known can be compared with what is measured now.
+        """
+        apart = to_classes.min(1) - np.float32(RELATIVE) * np.square(z @ self.overall).sum(1)
+        strangeness: NDArray[np.float32] = (apart - np.float32(self.usual)) / np.float32(self.metric.expected)
+        return strangeness
 
 
 class Unknowns(NamedTuple):
@@ -78,15 +99,14 @@ class Unknowns(NamedTuple):
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) in [0, 1): about a share p of known samples is above 1 - p."""
         step = max(1, SLICE // max(len(self.distances.means), X.shape[1]))
-        parts = [unit_rows(X[i : i + step]) for i in range(0, len(X), step)]
-        strange = [self.distances.strangeness(part, self.distances.to_classes(part)) for part in parts]
+        parts = (self.distances.whitened(unit_rows(X[i : i + step])) for i in range(0, len(X), step))
+        strange = [self.distances.strangeness(z, self.distances.to_classes(z)) for z in parts]
         return self.among(np.concatenate(strange))
 
     def among(self, strangeness: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of rows of that strangeness: one less the share of known samples, and itself, as strange."""
         above = len(self.met) - np.searchsorted(self.met, strangeness, side="left")
-        scores: NDArray[np.float64] = 1 - (above + 1.0) / (len(self.met) + 1.0)
-        return scores
+        return np.subtract(1, (above + 1) / (len(self.met) + 1), dtype=np.float64)
 
 
 class NewestStrangeness:

@@ -62,7 +62,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
     _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
     _tracker: Tracker | None = None  # with `track=True`, which a learner's constructor may offer
-    _record_fade = 1.0  # how fast records lose weight as classes come, see `CalibrationSums`
+    _record_fade: float | None = 1.0  # how fast records lose weight as classes come; None: they calibrate nothing
     _test_growth = 1.0  # a learner that is slow to prepare is tested whenever the stream is so many times as long
     # Constructor arguments that every learner has.
     seed: int

@@ -28,13 +28,15 @@ class Tracker:
     """Everything under `track=True`. Its size depends on the width of the rows and the number of classes alone.
 
     `test` before a mini-batch is learned, `learn` after; `answers` in between. Classes are numbers, in order of first
-    appearance; those from the number of classes on are unknown.
+    appearance; those from the number of classes on are unknown. `fade` is how fast records lose weight for calibration
+    as classes come; None leaves probabilities as they are.
     """
 
-    def __init__(self, width: int, fade: float) -> None:
+    def __init__(self, width: int, fade: float | None) -> None:
         self._moments = UnitMoments(width)
         self._record = Record()
-        self._sums = CalibrationSums(fade)
+        self._calibrates = fade is not None
+        self._sums = CalibrationSums(fade or 0.0)
         self._strangeness = NewestStrangeness()
         self._drift = DriftWatch()
 
@@ -64,7 +66,8 @@ class Tracker:
         if metric is None or metric.samples != moments.held_samples:
             metric = Metric.of(moments.held, moments.held_samples)
         distances = Distances.of(metric, moments.counts, moments.means)
-        return Answers(self._sums.now(moments.counts), Unknowns(distances, self._strangeness.sorted()))
+        calibration = self._sums.now(moments.counts) if self._calibrates else Calibration()
+        return Answers(calibration, Unknowns(distances, self._strangeness.sorted()))
 
     def test(
         self, answers: Answers, shares: NDArray[np.float64], X: NDArray[np.float32], classes: NDArray[np.int64]

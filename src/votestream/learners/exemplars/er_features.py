@@ -38,7 +38,8 @@ class FeatureReplay(ExemplarLearner):
     young : where tasks are not told, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     seed, device : "auto" is the GPU if there is one.
-    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
+    track : predict every sample before it is learned, for `track_record` and `unknown_score`. Probabilities are not
+        calibrated by it: this learner forgets, and records of the newest classes say nothing of the others.
 
     >>> import votestream as vs
     >>> model = vs.FeatureReplay(budget=10)
@@ -49,6 +50,7 @@ class FeatureReplay(ExemplarLearner):
     """
 
     _fixed = ("budget", "keep", "scale", "centre", "seed")
+    _record_fade = None  # it forgets: the newest classes do far better than the others, and records are of these
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ HEATS = np.exp(np.linspace(math.log(1e-3), math.log(1e4), 64))  # of which one i
 OCTAVES = 24  # counts of samples by powers of two
 NEAR = 16.0  # a record counts so many times less for every power of two between its class's count and those of now
 DOUBT = 10.0  # records' worth of belief that probabilities are right as they come
-FEW = 20.0  # records after which they are corrected half as far
+FEW = 10.0  # records after which they are corrected half as far
 TINY = 1e-300
 LEAST_GAP = 1e-6
 
@@ -90,11 +90,12 @@ class CalibrationSums:
         apart = np.abs(np.arange(OCTAVES)[:, None] - np.arange(OCTAVES))
         weights = NEAR**-apart @ held
         records, right, raw = (float(number) for number in weights @ self._seen)
-        if records < 1:
+        if not records:
             return Calibration()
         doubt = DOUBT / records
         too_much = (weights @ self._stated) * (1 + doubt) - (right + doubt * raw)  # falls as heat rises
-        return Calibration(_crossing(too_much), records / (records + FEW))
+        enough = float(np.sqrt(weights) @ self._seen[:, 0])  # what is known of counts not far away is known, too
+        return Calibration(_crossing(too_much), enough / (enough + FEW))
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"stated": self._stated, "seen": self._seen}

@@ -93,7 +93,7 @@ def plain(network: nn.Module, size: int, batch: int, device: torch.device) -> Ca
 
 
 def whole(backbone: Backbone, batch: int) -> Callable[[], object]:
-    """What a user calls: uint8 pictures in, NumPy features out."""
+    """What a user calls: uint8 images in, NumPy features out."""
     size = backbone.input_size
     images = np.random.default_rng(0).integers(0, 256, (batch, size, size, 3)).astype(np.uint8)
 

@@ -1,10 +1,10 @@
-"""Seconds for one task of an offline rival: 2,500 pictures of 32 x 32 in 70 passes, with exemplars and a teacher.
+"""Seconds for one task of an offline rival: 2,500 images of 32 x 32 in 70 passes, with exemplars and a teacher.
 
     python benchmarks/offline_speed.py                     # writes results/offline_speed.csv, prints a table
     python benchmarks/offline_speed.py wa --epochs 250     # as the paper trains it
 
 A first task, learned in one pass, fills the memory of 2,000 and makes the teacher; the second is timed. So a pass of
-the methods with exemplars goes over 4,500 pictures, in EEIL's second stage over fewer. Pictures are random: time does
+the methods with exemplars goes over 4,500 images, in EEIL's second stage over fewer. Images are random: time does
 not depend on what they show.
 """
 

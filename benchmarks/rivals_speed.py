@@ -2,9 +2,9 @@
 
     python benchmarks/rivals_speed.py            # prints a table, writes results/rivals_speed.csv
 
-Random pictures of 32 x 32 pixels, the built-in network, mini-batches of 10, 10 replayed. Each learner first fills its
+Random images of 32 x 32 pixels, the built-in network, mini-batches of 10, 10 replayed. Each learner first fills its
 memory in one task and enters a second; then all take turns, round by round, and medians are compared. What a step sends
-through the network is counted in steps of their own: pictures forward and back (for a gradient), and forward only.
+through the network is counted in steps of their own: images forward and back (for a gradient), and forward only.
 GDumb has no steps: it trains when asked.
 """
 
@@ -36,12 +36,12 @@ def made_ready(method: str, device: str, budget: int) -> NetworkLearner:
     model = vs.create(method, budget=budget, device=device)
     assert isinstance(model, NetworkLearner)
     rng = np.random.default_rng(0)
-    model.partial_fit(*pictures(rng, 2 * budget, 0), task=1)
-    model.partial_fit(*pictures(rng, 5 * BATCH, 2), task=2)
+    model.partial_fit(*images(rng, 2 * budget, 0), task=1)
+    model.partial_fit(*images(rng, 5 * BATCH, 2), task=2)
     return model
 
 
-def pictures(rng: np.random.Generator, n: int, first_class: int) -> tuple[np.ndarray, np.ndarray]:
+def images(rng: np.random.Generator, n: int, first_class: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, 256, (n, 32, 32, 3), np.uint8), rng.integers(first_class, first_class + 2, n)
 
 
@@ -56,14 +56,14 @@ def seconds(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def counted(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> Counter[str]:
-    """Passes through the network, and pictures in them, of one step on average; of steps that are not replayed."""
-    model._again.forget()
+    """Passes through the network, and images in them, of one step on average; of steps that are not replayed."""
+    model._captured.clear()
     seen: Counter[str] = Counter()
 
     def count(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
         kind = "gradient" if torch.is_grad_enabled() else "forward"
         seen[f"{kind} passes"] += 1
-        seen[f"{kind} pictures"] += len(inputs[0])
+        seen[f"{kind} images"] += len(inputs[0])
 
     hook = model._network.body.register_forward_pre_hook(count)
     model.partial_fit(X, y, task=2)
@@ -74,10 +74,10 @@ def counted(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> Counter[str]
 def measure(device: str, methods: list[str], budget: int, steps: int, rounds: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(1)
     models = {method: made_ready(method, device, budget) for method in methods}
-    passes = {method: counted(model, *pictures(rng, PLAIN * BATCH, 2)) for method, model in models.items()}
+    passes = {method: counted(model, *images(rng, PLAIN * BATCH, 2)) for method, model in models.items()}
     times: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(rounds):
-        batches = pictures(rng, steps * BATCH, 2)
+        batches = images(rng, steps * BATCH, 2)
         for method, model in models.items():
             times[method].append(seconds(model, *batches))
     rows = []
@@ -86,13 +86,13 @@ def measure(device: str, methods: list[str], budget: int, steps: int, rounds: in
         row: dict[str, Any] = {"device": device, "method": method, "steps a second": round(1 / median, 1)}
         row["best round"] = round(1 / min(times[method]), 1)
         row["times er's"] = round(median / statistics.median(times["er"]), 2)
-        for what in ("gradient passes", "gradient pictures", "forward passes", "forward pictures"):
+        for what in ("gradient passes", "gradient images", "forward passes", "forward images"):
             row[what] = passes[method][what]
         rows.append(row)
         print(
             f"{device:5} {method:5} {row['steps a second']:>8} steps/s  {row['times er' + chr(39) + 's']:>5} x er   "
-            f"{row['gradient pictures']:>3} pictures forward and back in {row['gradient passes']} passes, "
-            f"{row['forward pictures']:>3} forward only in {row['forward passes']}",
+            f"{row['gradient images']:>3} images forward and back in {row['gradient passes']} passes, "
+            f"{row['forward images']:>3} forward only in {row['forward passes']}",
             flush=True,
         )
     return rows

@@ -10,13 +10,13 @@ import torch
 
 import votestream as vs
 from votestream.learners.network.network_learner import NetworkLearner
-from votestream.testing.samples import ImageSamples as PictureStream
+from votestream.testing.samples import ImageSamples as ImageStream
 from votestream.testing.samples import Samples as Stream
 
 
 @vs.register_backbone("pixels")
 def pixels(name, **options):
-    """Features that are the pixels: whatever becomes of a picture can be followed."""
+    """Features that are the pixels: whatever becomes of an image can be followed."""
     flat = torch.nn.Flatten()
     return vs.from_module(flat, input_size=2, mean=(0.5,) * 3, std=(0.12,) * 3, name=name, **options)
 
@@ -40,7 +40,7 @@ def make_on_features(name):
     return lambda **params: vs.create(name, **{"device": "cpu", **FOR_TESTS.get(name, {}), **params})
 
 
-def make_on_pictures(name):
+def make_on_images(name):
     return lambda **params: vs.create(name, backbone="pixels", learner=vs.CandidatesVoting(device="cpu", **params))
 
 
@@ -51,9 +51,9 @@ ON_TINY = {
     "gdumb": {"budget": 100, "passes": 8, "lr": 0.05},
     "gss": {"budget": 60},
 }
-# The offline rivals: few and large steps, and a mirrored picture of 2 x 2 is another class.
+# The offline rivals: few and large steps, and a mirrored image of 2 x 2 is another class.
 OFFLINE = {"lr": 0.1, "epochs": 6, "batch_size": 90, "augment": False}
-ON_TINY |= {name: {**OFFLINE, "budget": 60, "room": 300} for name in ("bic", "eeil", "icarl", "kd", "wa")}
+ON_TINY |= {name: {**OFFLINE, "budget": 60, "max_waiting": 300} for name in ("bic", "eeil", "icarl", "kd", "wa")}
 ON_TINY["finetune"] = {**ON_TINY["kd"], "lr": 0.2}
 ON_TINY["lwf"] = {**ON_TINY["kd"], "lr": 0.05, "weight_decay": 0.1}
 ON_TINY["joint_images"] = {**OFFLINE, "lr": 0.3, "batch_size": 900}
@@ -65,13 +65,13 @@ def make_on_network(name):
 
 
 TRAINED = {name for name in vs.list_learners() if isinstance(vs.create(name), NetworkLearner)}
-ON_PICTURES = {"image_classifier", *TRAINED}
-ON_FEATURES = [name for name in vs.list_learners() if name not in ON_PICTURES]
+ON_IMAGES = {"image_classifier", *TRAINED}
+ON_FEATURES = [name for name in vs.list_learners() if name not in ON_IMAGES]
 
 
 def maker(name):
     """A function that makes the learner, with settings that suit the tests and any arguments besides."""
-    how = make_on_network if name in TRAINED else make_on_pictures if name in ON_PICTURES else make_on_features
+    how = make_on_network if name in TRAINED else make_on_images if name in ON_IMAGES else make_on_features
     return how(name)
 
 
@@ -86,16 +86,16 @@ def one_thread():
 
 @pytest.fixture
 def stream(request):
-    """Features, or pictures where the learner under contract is one on pictures."""
-    on_pictures = "make" in request.fixturenames and request.getfixturevalue("make").on_pictures
-    return PictureStream() if on_pictures else Stream()
+    """Features, or images where the learner under contract is one on images."""
+    on_images = "make" in request.fixturenames and request.getfixturevalue("make").on_images
+    return ImageStream() if on_images else Stream()
 
 
 @pytest.fixture(params=vs.list_learners())
 def make(request):
     """Makes the learner under contract, with any arguments; runs once for each that is registered."""
     create = maker(request.param)
-    create.on_pictures = request.param in ON_PICTURES
+    create.on_images = request.param in ON_IMAGES
     with one_thread() if request.param in TRAINED else nullcontext():
         yield create
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import PictureStream, make_on_network, one_thread
+from conftest import ImageStream, make_on_network, one_thread
 from votestream.learners.network.shapley import asv, knn_shapley
 from votestream.memory import turns
 
@@ -103,7 +103,7 @@ def test_turns_draw_every_slot_of_a_class_as_often_and_as_many_of_each_class():
 
 def model_and_batch(**params):
     """A model with a full memory, few of some classes in it, and the next mini-batch."""
-    stream = PictureStream(n_tasks=4)
+    stream = ImageStream(n_tasks=4)
     model = make_on_network("aser")(budget=70, **params)
     for X, y in stream.tasks[:3]:
         model.partial_fit(X, y)
@@ -149,7 +149,7 @@ def test_replayed_are_the_candidates_of_the_largest_adversarial_values(mean):
     assert sorted(at[slot] for slot in taken.tolist()) == pytest.approx(sorted(at.values())[-7:], abs=1e-6)
 
 
-def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_pictures():
+def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_images():
     replaced = 0
     for seed in range(5):
         model, images, labels = model_and_batch(per_class=4, seed=seed)
@@ -190,7 +190,7 @@ def test_scoring_and_keeping_leave_network_and_batch_norm_statistics_as_they_wer
 
 
 def test_until_the_memory_is_full_aser_is_er(monkeypatch):
-    stream, models = PictureStream(), [make_on_network(name)(budget=60) for name in ("er", "aser")]
+    stream, models = ImageStream(), [make_on_network(name)(budget=60) for name in ("er", "aser")]
     for model in models:
         model.partial_fit(stream.X[:60], stream.y[:60], task=0)
     one, other = (model._network.state_dict() for model in models)
@@ -203,7 +203,7 @@ def test_until_the_memory_is_full_aser_is_er(monkeypatch):
 
 
 def test_a_new_class_finds_its_place_in_a_full_memory():
-    stream = PictureStream(n_tasks=2)
+    stream = ImageStream(n_tasks=2)
     model = make_on_network("aser")(budget=30)
     model.partial_fit(*stream.tasks[0], task=0)
     assert len(set(model.exemplars_.labels.tolist())) == 2
@@ -216,7 +216,7 @@ def test_a_new_class_finds_its_place_in_a_full_memory():
 @pytest.mark.parametrize("params", [{"per_class": 1}, {"mean": False}, {"k": 50}, {"batch_size": 25}, {"replay": 200}])
 @pytest.mark.parametrize("budget", [1, 2, 7])
 def test_odd_sizes_are_learned_within_the_budget(budget, params):
-    stream = PictureStream()
+    stream = ImageStream()
     model = make_on_network("aser")(budget=budget, **params).partial_fit(stream.X, stream.y)
     assert len(model.exemplars_.labels) == budget
     assert np.isfinite(model.predict_proba(stream.X)).all()

@@ -344,7 +344,7 @@ def results(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["online", "bytes", "confusion"])
-def test_a_plot_is_a_picture(results, name):
+def test_a_plot_is_a_plot(results, name):
     told = CliRunner().invoke(app, ["bench", "plot", name, "--results", str(results), "--out", "p.png"])
     assert told.exit_code == 0, told.output
     with Image.open("p.png") as image:

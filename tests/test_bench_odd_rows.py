@@ -241,12 +241,12 @@ def test_a_table_for_a_paper_escapes_what_latex_would_take_for_a_command(tmp_pat
     assert "$-$1.8" in tex  # a minus sign
 
 
-def test_a_picture_gets_an_ending_if_it_has_none(tmp_path, monkeypatch):
+def test_a_plot_gets_an_ending_if_it_has_none(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     Results(tmp_path / "online.csv").append(row("NCM", 0, 60, 50, **{"after each task": "90 80"}))
     told = CliRunner().invoke(app, ["bench", "plot", "online", "--results", str(tmp_path), "--out", "curves"])
-    assert "Picture: curves.png" in told.output
+    assert "Plot: curves.png" in told.output
     assert Path("curves.png").exists()
     (tmp_path / "there").mkdir()
     for folder in (".", "there"):

@@ -17,7 +17,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import votestream as vs
-from conftest import PictureStream, Stream
+from conftest import ImageStream, Stream
 from votestream.backbones import BackboneUnavailable
 from votestream.bench import paper
 from votestream.bench.finding import find_learner, make_stream
@@ -31,7 +31,7 @@ from votestream.bench.tables import blocks, body, header, markdown, note
 from votestream.cli.main import app
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1])}
-FEATURES, PICTURES = StreamSpec(f"{__name__}:features"), StreamSpec(f"{__name__}:pictures")
+FEATURES, IMAGES = StreamSpec(f"{__name__}:features"), StreamSpec(f"{__name__}:images")
 FEW = {"epochs": 2, "batch_size": 30, "augment": False}
 
 
@@ -40,10 +40,10 @@ def features(seed, backbone=None):
     return vs.stream_from(made.X, made.y, tasks=3, seed=seed, test_share=0.25, name="features")
 
 
-def pictures(seed, backbone=None, test_share=None):
-    made, unseen = PictureStream(), PictureStream(seed=1)
+def images(seed, backbone=None, test_share=None):
+    made, unseen = ImageStream(), ImageStream(seed=1)
     test = None if test_share else (unseen.X, unseen.y)
-    return vs.stream_from(made.X, made.y, test=test, test_share=test_share, tasks=3, seed=seed, name="pictures")
+    return vs.stream_from(made.X, made.y, test=test, test_share=test_share, tasks=3, seed=seed, name="images")
 
 
 def run_of(method, stream=FEATURES, **more):
@@ -149,9 +149,9 @@ def test_norms_are_kept_for_the_suite_that_draws_them_only():
 
 
 def test_what_learns_whole_tasks_is_learned_as_such():
-    made = carry_out(run_of(Method("WA", "wa", {"budget": 30, **FEW}), PICTURES, norms=True), "cpu")
+    made = carry_out(run_of(Method("WA", "wa", {"budget": 30, **FEW}), IMAGES, norms=True), "cpu")
     model, after = vs.WeightAligning(budget=30, backbone="tiny", device="cpu", **FEW), []
-    for task in pictures(0):
+    for task in images(0):
         model.fit_task(*task.train, task=task.name)
         after.append(100 * np.mean(model.predict(task.test[0]) == task.test[1]))
     assert [float(a) for a in made["after each task"].split()] == pytest.approx(after, abs=0.01)
@@ -169,7 +169,7 @@ def test_a_task_is_trained_on_when_it_ends_but_everything_at_once_when_it_is_ask
 
     monkeypatch.setattr(cls, "_learn_task", counting)
     method = Method(learner, learner, FEW, ask="last")
-    carry_out(run_of(method, PICTURES), "cpu", tell=lambda *_: after_each.append(len(trained)))
+    carry_out(run_of(method, IMAGES), "cpu", tell=lambda *_: after_each.append(len(trained)))
     assert after_each == trainings
 
 
@@ -255,7 +255,7 @@ def test_rates_are_chosen_on_no_test_part_and_on_no_seed_of_a_table():
     assert {stream.options["test_share"] for stream in suite.streams} == {0.2}
     tables = [other for other in SUITES.values() if not other.chooses]
     assert suite.first_seed >= max(other.first_seed + other.seeds for other in tables)
-    told = CliRunner().invoke(app, ["bench", "run", "rates", "--first-seed", "0", "--stream", PICTURES.name])
+    told = CliRunner().invoke(app, ["bench", "run", "rates", "--first-seed", "0", "--stream", IMAGES.name])
     assert told.exit_code == 2
     assert "on seeds from 9 on" in told.output
 
@@ -263,14 +263,14 @@ def test_rates_are_chosen_on_no_test_part_and_on_no_seed_of_a_table():
 def test_a_stream_of_ones_own_is_not_tested_on_its_test_part_either(monkeypatch):
     held = []
     monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
-    command = ["bench", "run", "rates", "--stream", PICTURES.name, "--stream", "split-cifar10", "--limit", "3"]
+    command = ["bench", "run", "rates", "--stream", IMAGES.name, "--stream", "split-cifar10", "--limit", "3"]
     told = CliRunner().invoke(app, [*command, "--data-dir", "nowhere"])
     assert told.exit_code == 7, told.output
-    assert {(run.stream.name, run.seed) for run in held} == {(PICTURES.name, 9)}
+    assert {(run.stream.name, run.seed) for run in held} == {(IMAGES.name, 9)}
     assert {json.dumps(run.stream.options) for run in held} == {'{"test_share": 0.2, "limit": 3}'}
     assert len(held) == len(SUITES["rates"].methods)
     made = make_stream(held[0].stream, 9, None, None)
-    learned = {x.tobytes() for x in PictureStream().X}
+    learned = {x.tobytes() for x in ImageStream().X}
     assert all(x.tobytes() in learned for x in made[2].test[0])  # of the training part, which is another seed's
 
 
@@ -378,7 +378,7 @@ def norm_rows(tmp_path):
     return tmp_path
 
 
-def test_norms_are_a_table_a_picture_and_part_of_the_page(norm_rows):
+def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
     suite, rows = SUITES["weight-norms"], Results(norm_rows / "weight-norms.csv").rows()
     assert len(blocks(suite, rows)) == 3
     (first,) = [each for each in rows if each["method"] == "KD, offline, short" and each["options"] == '{"tasks": 20}']
@@ -459,7 +459,7 @@ class Ridge(vs.learners.StreamingRidge):
 
 
 def shades(seed, backbone=None, test_share=None):
-    """Twelve grey pictures of each of four classes."""
+    """Twelve grey images of each of four classes."""
     y = np.repeat(["night", "dusk", "dawn", "day"], 12)
     bright = np.repeat([20, 90, 160, 230], 12)[:, None, None, None]
     X = (bright + np.random.default_rng(0).integers(-20, 21, (48, 32, 32, 3))).astype(np.uint8)

@@ -25,14 +25,14 @@ def breaks(check):
 class Base(vs.NearestClassMean):
     """Has no fault; the others differ from it in one place."""
 
-    def __init__(self, young=20, batch_size=10, seed=0, device="cpu"):
-        super().__init__(young, batch_size, seed, device)
+    def __init__(self, close_task_after=20, batch_size=10, seed=0, device="cpu"):
+        super().__init__(close_task_after, batch_size, seed, device)
 
 
 @breaks("check_that_the_constructor_only_stores")
 class Prepares(Base):
-    def __init__(self, young=20, batch_size=10, seed=0, device="cpu"):
-        super().__init__(young, batch_size, seed, device)
+    def __init__(self, close_task_after=20, batch_size=10, seed=0, device="cpu"):
+        super().__init__(close_task_after, batch_size, seed, device)
         self.ready = True
 
 

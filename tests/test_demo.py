@@ -16,10 +16,10 @@ from votestream.streams.sample import CLASSES, sample_images
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    picture = tmp_path_factory.mktemp("demo") / "demo.png"
-    result = CliRunner().invoke(app, ["demo", "--out", str(picture)])
+    plot = tmp_path_factory.mktemp("demo") / "demo.png"
+    result = CliRunner().invoke(app, ["demo", "--out", str(plot)])
     assert result.exit_code == 0, result.output
-    return result.output, picture
+    return result.output, plot
 
 
 def test_after_each_task_it_shows_the_four_variants(shown):
@@ -38,14 +38,14 @@ def test_the_votes_end_above_the_baseline_and_far_above_chance(shown):
 
 
 def test_it_says_what_it_keeps_and_draws_the_outcome(shown):
-    output, picture = shown
+    output, plot = shown
     assert "200 exemplar features (no image)" in output
     size = {
         name: int(kilobytes)
         for name, kilobytes in re.findall(r"(CandidatesVoting|GaussianVoting):[^│]*│ +(\d+)", output)
     }
     assert size["GaussianVoting"] < size["CandidatesVoting"]
-    with Image.open(picture) as image:
+    with Image.open(plot) as image:
         assert min(image.size) > 300
         assert np.asarray(image.convert("L")).std() > 20
 
@@ -56,7 +56,7 @@ def test_a_folder_that_is_not_there_is_named_before_anything_is_learned():
     assert "there is no folder nowhere" in result.output
 
 
-def test_without_matplotlib_it_says_how_to_get_the_picture(monkeypatch):
+def test_without_matplotlib_it_says_how_to_get_the_plot(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 0

@@ -163,13 +163,13 @@ def test_a_warning_is_one_plain_line_however_often_it_was_given(place, monkeypat
 
     def warning(*arguments):
         for reading in real(*arguments):
-            warnings.warn("this picture is odd,\nbut was read", stacklevel=1)
+            warnings.warn("this plot is odd,\nbut was read", stacklevel=1)
             warnings.warn("for programmers", DeprecationWarning, stacklevel=1)
             yield reading
 
     monkeypatch.setattr(answering, "readings", warning)
     result = run("predict", place / "model", place / "photos")
-    assert (result.exit_code, result.stderr) == (0, "note: this picture is odd, but was read\n")
+    assert (result.exit_code, result.stderr) == (0, "note: this plot is odd, but was read\n")
 
 
 # ---- results of the checkout --------------------------------------------------------------------

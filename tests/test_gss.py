@@ -1,4 +1,4 @@
-"""GSS: gradients of pictures and of mini-batches, and a memory that keeps pictures whose gradients point apart."""
+"""GSS: gradients of images and of mini-batches, and a memory that keeps images whose gradients point apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import votestream as vs
-from conftest import PictureStream, make_on_network, one_thread, same_model
+from conftest import ImageStream, make_on_network, one_thread, same_model
 from votestream.compute.random_pool import RandomPool
 from votestream.io import model_files as persistence
 from votestream.learners.network.classifier import Classifier
@@ -56,7 +56,7 @@ class Other(nn.Module):
 
 
 class Reshaped(nn.Module):
-    """A layer that sees pictures' halves as a batch."""
+    """A layer that sees images' halves as a batch."""
 
     def __init__(self):
         super().__init__()
@@ -79,7 +79,7 @@ def network_of(module, size):
 
 
 def gradient_of(network, image, label):
-    """By plain autograd, of one picture, as one vector."""
+    """By plain autograd, of one image, as one vector."""
     loss = F.cross_entropy(network(image[None]), label[None])
     return torch.cat(
         [g.flatten() for g in torch.autograd.grad(loss, list(network.parameters()), materialize_grads=True)]
@@ -101,7 +101,7 @@ def test_products_are_those_of_gradients_taken_one_by_one(module, size):
 
 
 def without_a_trace(model, X, y):
-    """The scores of these pictures, and that taking them left everything as it was."""
+    """The scores of these images, and that taking them left everything as it was."""
     model._network.train()
     before, random = copy.deepcopy(model._network.state_dict()), torch.get_rng_state()
     scores = model._scores(X, y)
@@ -113,8 +113,8 @@ def without_a_trace(model, X, y):
 
 
 def taught(**params):
-    """A model with a full memory, and ten more pictures."""
-    stream, model = PictureStream(), make_on_network("gss")(budget=40, **params)
+    """A model with a full memory, and ten more images."""
+    stream, model = ImageStream(), make_on_network("gss")(budget=40, **params)
     model.partial_fit(stream.X[:40], stream.y[:40])
     X, y = torch.from_numpy(stream.X[50:60]), torch.from_numpy(model._memory.store.labels.numpy()[:10].copy())
     return model, X, y
@@ -169,7 +169,7 @@ def test_a_memory_smaller_than_the_references_is_cut_into_mini_batches_anew_each
     monkeypatch.setattr(model, "_to_batches", spy)
     for _ in range(3):
         model._scores(X, y)
-    assert [len(cut) for cut in cuts] == [5, 5, 5]  # 40 pictures
+    assert [len(cut) for cut in cuts] == [5, 5, 5]  # 40 images
     assert not set(cuts[0]) & set(cuts[1]) | set(cuts[1]) & set(cuts[2])
 
 
@@ -189,7 +189,7 @@ def offer(memory, labels, scores, random, gate=None):
 
 
 def offered(gradients, monkeypatch):
-    """A GSS whose memory is full of gradients (1, 0), offered pictures of these, 40 mini-batches; labels kept."""
+    """A GSS whose memory is full of gradients (1, 0), offered images of these, 40 mini-batches; labels kept."""
     table = torch.tensor([[1.0, 0.0], *gradients])
 
     def products(network, images, labels, sums=None):
@@ -206,16 +206,16 @@ def offered(gradients, monkeypatch):
 
 
 def test_a_mini_batch_whose_gradient_points_the_old_way_leaves_the_memory_alone(monkeypatch):
-    """Though one of its pictures points the other way."""
+    """Though one of its images points the other way."""
     assert offered([(1, 0), (1, 0), (1, 0), (-2, 0)], monkeypatch) == [0] * 20
 
 
-def test_a_mini_batch_whose_gradient_points_away_lets_all_its_pictures_contest(monkeypatch):
+def test_a_mini_batch_whose_gradient_points_away_lets_all_its_images_contest(monkeypatch):
     """Though one of them points the old way."""
     assert set(offered([(-1, 0), (-1, 0.1), (-1, -0.1), (2, 0)], monkeypatch)) == {0, 1, 2, 3, 4}
 
 
-def test_the_gate_is_the_mini_batchs_and_not_the_pictures():
+def test_the_gate_is_the_mini_batchs_and_not_the_images():
     for scores in ([0.0] * 5, [1.9] * 5):
         memory, random = full([1.5] * 10), RandomPool(0)
         for _ in range(10):
@@ -254,7 +254,7 @@ def test_among_equal_scores_every_slot_is_as_likely():
 
 def test_a_model_file_that_names_no_preset_goes_on_to_the_letter(tmp_path):
     """Files from before there was a preset are such."""
-    stream, steady = PictureStream(), make_on_network("gss")(budget=20, preset="paper")
+    stream, steady = ImageStream(), make_on_network("gss")(budget=20, preset="paper")
     steady.partial_fit(stream.X[:60], stream.y[:60])
     steady.save(tmp_path / "new")
     header, arrays = persistence.read(tmp_path / "new")
@@ -269,7 +269,7 @@ def test_a_model_file_that_names_no_preset_goes_on_to_the_letter(tmp_path):
     assert vs.load(tmp_path / "new").preset is None
 
 
-def test_a_picture_takes_a_slot_as_often_as_algorithm_2_says():
+def test_a_image_takes_a_slot_as_often_as_algorithm_2_says():
     random, C, c, taken = RandomPool(1), np.array([0.3, 0.9, 1.8]), 0.6, np.zeros(4)
     for _ in range(4000):
         memory = full(C.tolist())
@@ -280,7 +280,7 @@ def test_a_picture_takes_a_slot_as_often_as_algorithm_2_says():
     assert np.allclose(taken / 4000, [*wanted, 1 - wanted.sum()], atol=0.03)
 
 
-def test_scores_and_pictures_move_together_and_like_pictures_never_enter():
+def test_scores_and_images_move_together_and_like_images_never_enter():
     memory, random, score_of = full([1.5] * 20), RandomPool(0), {}
     for first in range(20, 120, 10):
         labels = list(range(first, first + 10))
@@ -296,7 +296,7 @@ def test_scores_and_pictures_move_together_and_like_pictures_never_enter():
         assert score == pytest.approx(score_of.get(label, 1.5))
 
 
-def test_more_new_pictures_than_slots_are_taken_in_turn():
+def test_more_new_images_than_slots_are_taken_in_turn():
     memory, random = full([1.9] * 3), RandomPool(0)
     offer(memory, list(range(10, 30)), [1e-6] * 20, random)
     assert len(memory) == 3
@@ -308,8 +308,8 @@ def test_more_new_pictures_than_slots_are_taken_in_turn():
 
 @pytest.mark.parametrize(("preset", "apart"), [(None, 0.9), ("paper", 0.8)])
 def test_gss_keeps_more_of_what_is_rare_than_a_reservoir_and_gradients_point_further_apart(preset, apart):
-    """Nine in ten pictures are of one class."""
-    stream = PictureStream(n_tasks=1, per_task=4, n=1200, spread=0.3)
+    """Nine in ten images are of one class."""
+    stream = ImageStream(n_tasks=1, per_task=4, n=1200, spread=0.3)
     rng = np.random.default_rng(0)
     common, rare = (rng.permutation((stream.y == 0).nonzero()[0]), rng.permutation((stream.y > 0).nonzero()[0])[:30])
     rows = rng.permutation(np.concatenate([common[:270], rare]))

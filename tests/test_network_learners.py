@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import votestream as vs
-from conftest import TRAINED, PictureStream, make_on_network, one_thread, same_model
-from votestream.compute.graph_cache import MOST, PLAIN, Replayed
+from conftest import TRAINED, ImageStream, make_on_network, one_thread, same_model
+from votestream.compute.graph_cache import MOST, PLAIN, GraphCache
 from votestream.compute.random_pool import RandomPool
 from votestream.learners.network.agem import project
 from votestream.learners.network.augmentation import box, shift_and_flip
@@ -30,18 +30,18 @@ def single_thread():
 
 
 @pytest.fixture
-def pictures():
+def images():
     """Labels count up in order of first appearance, so that they are the class numbers as well."""
-    stream = PictureStream()
+    stream = ImageStream()
     order = list(dict.fromkeys(stream.y.tolist()))
     stream.tasks = [(X, np.argsort(order)[y]) for X, y in stream.tasks]
     stream.y = np.argsort(order)[stream.y]
     return stream
 
 
-def learned(name, pictures, batches=None, **params):
+def learned(name, images, batches=None, **params):
     model = make_on_network(name)(**params)
-    for X, y in list(pictures.batches())[:batches]:
+    for X, y in list(images.batches())[:batches]:
         model.partial_fit(X, y)
     return model
 
@@ -71,22 +71,22 @@ def test_the_network_starts_as_the_backbone_is(name):
 
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
-def test_training_leaves_the_backbone_it_was_given_as_it_was(name, pictures):
+def test_training_leaves_the_backbone_it_was_given_as_it_was(name, images):
     backbone = vs.create_backbone("tiny", device="cpu")
-    digest, features, source = backbone.digest, backbone(pictures.X), backbone.trainable().state_dict()
-    model = learned(name, pictures, backbone=backbone)
-    model.predict(pictures.X)
+    digest, features, source = backbone.digest, backbone(images.X), backbone.trainable().state_dict()
+    model = learned(name, images, backbone=backbone)
+    model.predict(images.X)
     assert backbone.digest == digest
-    assert np.array_equal(backbone(pictures.X), features)
+    assert np.array_equal(backbone(images.X), features)
     assert equal(backbone.trainable().state_dict(), source)
     assert model._answering().body[0].weight.ne(source["0.weight"]).all()  # every weight has learned something
 
 
-def test_a_backbone_that_cannot_be_trained_says_so(pictures):
+def test_a_backbone_that_cannot_be_trained_says_so(images):
     plain = vs.create_backbone("tiny", device="cpu")
     other = vs.Backbone("elsewhere", plain._network, plain.preprocessing, weights_digest="x", device="cpu")
     with pytest.raises(ValueError, match="'elsewhere' cannot be trained"):
-        vs.ExperienceReplay(backbone=other, device="cpu").partial_fit(pictures.X, pictures.y)
+        vs.ExperienceReplay(backbone=other, device="cpu").partial_fit(images.X, images.y)
 
 
 def test_the_head_grows_without_touching_the_rows_there():
@@ -102,9 +102,9 @@ def test_the_head_grows_without_touching_the_rows_there():
         assert 0.9 * bound < drawn.abs().max() <= bound
 
 
-def test_a_step_of_er_is_a_plain_torch_step(pictures):
+def test_a_step_of_er_is_a_plain_torch_step(images):
     """Two mini-batches; the memory of ten is replayed whole with the second."""
-    X, y = pictures.tasks[0]
+    X, y = images.tasks[0]
     model = make_on_network("er")(lr=0.05, budget=10, replay=10)
     model.partial_fit(X[:10], y[:10])
     network = copy.deepcopy(model._network).train()
@@ -120,8 +120,8 @@ def test_a_step_of_er_is_a_plain_torch_step(pictures):
 
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
-def test_calls_that_are_no_multiple_of_the_mini_batch_are_cut_as_they_would_be(name, pictures):
-    X, y = pictures.tasks[0]
+def test_calls_that_are_no_multiple_of_the_mini_batch_are_cut_as_they_would_be(name, images):
+    X, y = images.tasks[0]
     at_once = make_on_network(name)().partial_fit(X[:25], y[:25], task=0)
     in_parts = make_on_network(name)()
     for rows in (slice(0, 10), slice(10, 20), slice(20, 25)):
@@ -129,8 +129,8 @@ def test_calls_that_are_no_multiple_of_the_mini_batch_are_cut_as_they_would_be(n
     assert same_model(at_once, in_parts)
 
 
-def test_fine_tuning_keeps_no_picture(pictures):
-    assert len(learned("er", pictures, replay=0).exemplars_.features) == 0
+def test_fine_tuning_keeps_no_image(images):
+    assert len(learned("er", images, replay=0).exemplars_.features) == 0
 
 
 class Dropping(nn.Module):
@@ -143,27 +143,27 @@ class Dropping(nn.Module):
 
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
-def test_dropout_is_seeded_resumed_and_leaves_torchs_own_random_state_alone(name, pictures, tmp_path):
+def test_dropout_is_seeded_resumed_and_leaves_torchs_own_random_state_alone(name, images, tmp_path):
     torch.manual_seed(5)
     backbone = vs.from_module(Dropping(), input_size=2, name="dropping", device="cpu")
     state = torch.get_rng_state()
-    steady = learned(name, pictures, backbone=backbone)
-    probabilities = steady.predict_proba(pictures.X)
+    steady = learned(name, images, backbone=backbone)
+    probabilities = steady.predict_proba(images.X)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(6)
-    learned(name, pictures, 7, backbone=backbone).save(tmp_path / "m.safetensors")
+    learned(name, images, 7, backbone=backbone).save(tmp_path / "m.safetensors")
     resumed = vs.load(tmp_path / "m.safetensors", backbone=backbone)
-    for X, y in list(pictures.batches())[7:]:
+    for X, y in list(images.batches())[7:]:
         resumed.partial_fit(X, y)
     assert same_model(steady, resumed)
-    assert np.array_equal(resumed.predict_proba(pictures.X), probabilities)
+    assert np.array_equal(resumed.predict_proba(images.X), probabilities)
 
 
-# ---- pictures in, pictures kept -----------------------------------------------------------------
+# ---- images in, images kept -----------------------------------------------------------------
 
 
-def test_arrays_pil_images_and_paths_are_the_same_pictures(pictures, tmp_path):
-    X, y = pictures.X[:30], pictures.y[:30]
+def test_arrays_pil_images_and_paths_are_the_same_images(images, tmp_path):
+    X, y = images.X[:30], images.y[:30]
     paths = [tmp_path / f"{number}.png" for number in range(len(X))]
     for path, pixels in zip(paths, X, strict=True):
         Image.fromarray(pixels).save(path)
@@ -175,20 +175,20 @@ def test_arrays_pil_images_and_paths_are_the_same_pictures(pictures, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
-def test_a_broken_picture_is_named_and_leaves_the_model_as_it_was(name, pictures, tmp_path):
-    model = learned(name, pictures, 8)
+def test_a_broken_image_is_named_and_leaves_the_model_as_it_was(name, images, tmp_path):
+    model = learned(name, images, 8)
     untouched = copy.deepcopy(model)
-    for X, complaint in (([pictures.X[0], tmp_path / "gone.png"], "no file"), ([], "empty"), ([3, 4], "give paths")):
+    for X, complaint in (([images.X[0], tmp_path / "gone.png"], "no file"), ([], "empty"), ([3, 4], "give paths")):
         with pytest.raises(ValueError, match=complaint):
             model.partial_fit(X, ["new"] * len(X))
     for each in (model, untouched):
-        each.partial_fit(pictures.X[:10], pictures.y[:10])
+        each.partial_fit(images.X[:10], images.y[:10])
     assert same_model(model, untouched)
 
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
-def test_what_is_kept_are_pictures_of_the_stream_with_their_own_labels(name):
-    """Every picture's first pixel tells its number, and so its label."""
+def test_what_is_kept_are_images_of_the_stream_with_their_own_labels(name):
+    """Every image's first pixel tells its number, and so its label."""
     X = np.random.default_rng(0).integers(0, 256, (240, 2, 2, 3), np.uint8)
     X[:, 0, 0, 0] = np.arange(240)
     y = np.arange(240) // 60
@@ -206,7 +206,7 @@ def test_what_is_kept_are_pictures_of_the_stream_with_their_own_labels(name):
     assert model.exemplars_.features.any()  # what was handed out is a copy
 
 
-def test_pictures_on_a_device_are_kept_as_the_rule_keeps_them_on_the_host():
+def test_images_on_a_device_are_kept_as_the_rule_keeps_them_on_the_host():
     rng, rows = np.random.default_rng(0), np.arange(200)
     images, classes = rng.integers(0, 256, (200, 2, 2, 3), np.uint8), rng.integers(0, 3, 200)
     memory = ImageMemory(20, (2, 2, 3), "reservoir", seed=4, device=torch.device("cpu"))
@@ -218,8 +218,8 @@ def test_pictures_on_a_device_are_kept_as_the_rule_keeps_them_on_the_host():
     assert np.array_equal(memory.store.labels.numpy(), store.labels)
 
 
-def test_memory_bytes_are_those_of_the_network_and_the_pictures(pictures):
-    model = learned("er", pictures, budget=50)
+def test_memory_bytes_are_those_of_the_network_and_the_images(images):
+    model = learned("er", images, budget=50)
     network = sum(tensor.nbytes for tensor in model._network.state_dict().values())
     held = network + 50 * 12
     assert held < model.memory_bytes() < held + 50 * 8 * 6 + 30_000  # and the ledger, and random numbers drawn ahead
@@ -234,18 +234,18 @@ def test_distinct_slots_are_distinct_and_every_one_is_as_likely():
     assert abs(counts / 4000 - 0.25).max() < 0.03
 
 
-def test_loading_refuses_another_backbone(pictures, tmp_path):
-    learned("er", pictures, 2).save(tmp_path / "m.safetensors")
+def test_loading_refuses_another_backbone(images, tmp_path):
+    learned("er", images, 2).save(tmp_path / "m.safetensors")
     with pytest.raises(vs.ModelFileError, match="taught through the backbone 'tiny'"):
         vs.load(tmp_path / "m.safetensors", backbone="reduced_resnet18")
 
 
-def test_picture_files_are_answered_a_part_at_a_time(pictures, tmp_path, monkeypatch):
-    model = learned("er", pictures, 6)
+def test_image_files_are_answered_a_part_at_a_time(images, tmp_path, monkeypatch):
+    model = learned("er", images, 6)
     paths = [tmp_path / f"{i}.png" for i in range(5)]
-    for path, picture in zip(paths, pictures.X, strict=False):
-        Image.fromarray(picture).save(path)
-    answers, sizes, check = model.predict_proba(pictures.X[:5]), [], model._check_X
+    for path, image in zip(paths, images.X, strict=False):
+        Image.fromarray(image).save(path)
+    answers, sizes, check = model.predict_proba(images.X[:5]), [], model._check_X
     monkeypatch.setattr("votestream.learners.network.network_learner.READ", 2)
     monkeypatch.setattr(model, "_check_X", lambda X, width: sizes.append(len(X)) or check(X, width))
     assert np.allclose(model.predict_proba(paths), answers, atol=1e-6)
@@ -276,8 +276,8 @@ def test_no_reference_gradient_leaves_the_gradient_as_it_is():
     assert project((torch.ones(3),), (torch.zeros(3),))[0].tolist() == [1, 1, 1]
 
 
-def test_agem_steps_along_the_projected_gradient_against_pictures_of_earlier_tasks_only(pictures, monkeypatch):
-    (X, y), (X2, y2) = pictures.tasks[:2]
+def test_agem_steps_along_the_projected_gradient_against_images_of_earlier_tasks_only(images, monkeypatch):
+    (X, y), (X2, y2) = images.tasks[:2]
     held, free = (make_on_network("agem")(replay=n, batch_size=10).partial_fit(X, y, task=1) for n in (15, 0))
     assert same_model(held, free)  # in the first task there is nothing to hold on to
     held.partial_fit(X2[:10], y2[:10], task=2)
@@ -304,20 +304,20 @@ def test_agem_steps_along_the_projected_gradient_against_pictures_of_earlier_tas
 
 
 @pytest.mark.parametrize("name", ["er", "gss", "aser"])
-def test_without_replay_no_room_is_taken_for_pictures(name, pictures):
+def test_without_replay_no_room_is_taken_for_images(name, images):
     bare, with_memory = (make_on_network(name)(budget=10_000, replay=n) for n in (0, 10))
     for model in (bare, with_memory):
-        model.partial_fit(*pictures.tasks[0])
+        model.partial_fit(*images.tasks[0])
     assert with_memory.memory_bytes() - bare.memory_bytes() > 9_999 * 12
 
 
 # ---- MIR ----------------------------------------------------------------------------------------
 
 
-def test_mir_replays_what_the_coming_step_would_hurt_most(pictures, monkeypatch):
+def test_mir_replays_what_the_coming_step_would_hurt_most(images, monkeypatch):
     """Found by brute force: a deep copy of the network takes the step, and losses are compared one by one."""
-    model = learned("mir", pictures, 12, replay=4, candidates=25)
-    X, y = tensors(*pictures.tasks[2])
+    model = learned("mir", images, 12, replay=4, candidates=25)
+    X, y = tensors(*images.tasks[2])
     X, y = X[:10], y[:10]
     replayed = []
 
@@ -350,11 +350,11 @@ def test_mir_replays_what_the_coming_step_would_hurt_most(pictures, monkeypatch)
     assert {int((candidates == image).flatten(1).all(1).nonzero()[0]) for image in replayed[0][10:]} == worst
 
 
-def test_scoring_leaves_network_and_batch_norm_statistics_as_they_were(pictures):
-    model = learned("mir", pictures, 12)
+def test_scoring_leaves_network_and_batch_norm_statistics_as_they_were(images):
+    model = learned("mir", images, 12)
     model._network.train()
     before, random = weights(model), torch.get_rng_state()
-    rise = model._interference(*tensors(*pictures.tasks[1]), *model._memory.store.take(np.arange(30)))
+    rise = model._interference(*tensors(*images.tasks[1]), *model._memory.store.take(np.arange(30)))
     assert rise.abs().max() > 0
     assert equal(weights(model), before)
     assert torch.equal(torch.get_rng_state(), random)
@@ -362,17 +362,17 @@ def test_scoring_leaves_network_and_batch_norm_statistics_as_they_were(pictures)
     assert all(parameter.grad is None for parameter in model._network.parameters())
 
 
-def test_mir_with_no_more_candidates_than_replayed_is_er(pictures):
-    er, mir = learned("er", pictures), learned("mir", pictures, candidates=10)
+def test_mir_with_no_more_candidates_than_replayed_is_er(images):
+    er, mir = learned("er", images), learned("mir", images, candidates=10)
     assert same_model(er, mir)
 
 
 # ---- GDumb --------------------------------------------------------------------------------------
 
 
-def test_gdumbs_memory_is_balanced_at_every_moment(pictures):
+def test_gdumbs_memory_is_balanced_at_every_moment(images):
     model, seen = make_on_network("gdumb")(budget=25), []
-    for X, y in pictures.batches(1):
+    for X, y in images.batches(1):
         model.partial_fit(X, y)
         seen += y.tolist()
         held = np.bincount(np.searchsorted(np.unique(seen), model.exemplars_.labels))
@@ -381,27 +381,27 @@ def test_gdumbs_memory_is_balanced_at_every_moment(pictures):
         assert all(n == min(came[i], n) and n >= min(came[i], held.max() - 1) for i, n in enumerate(held))
 
 
-def test_gdumb_trains_from_the_backbones_weights_every_time(pictures):
+def test_gdumb_trains_from_the_backbones_weights_every_time(images):
     asked, left_alone = make_on_network("gdumb")(), make_on_network("gdumb")()
-    start = copy.deepcopy(asked.partial_fit(pictures.X[:30], pictures.y[:30])._network.state_dict())
-    left_alone.partial_fit(pictures.X[:30], pictures.y[:30])
+    start = copy.deepcopy(asked.partial_fit(images.X[:30], images.y[:30])._network.state_dict())
+    left_alone.partial_fit(images.X[:30], images.y[:30])
     first = asked._train().state_dict()
     assert equal(asked._train().state_dict(), first)
     assert not torch.equal(first["body.0.weight"], start["body.0.weight"])
-    asked.predict(pictures.X)
+    asked.predict(images.X)
     assert equal(asked._network.state_dict(), start)  # a copy was trained
     for model in (asked, left_alone):
-        model.partial_fit(pictures.X[30:], pictures.y[30:])
-    assert np.array_equal(asked.predict_proba(pictures.X), left_alone.predict_proba(pictures.X))
+        model.partial_fit(images.X[30:], images.y[30:])
+    assert np.array_equal(asked.predict_proba(images.X), left_alone.predict_proba(images.X))
 
 
-def test_gdumb_trains_once_for_many_questions(pictures):
-    model = learned("gdumb", pictures, 4)
-    model.predict(pictures.X)
+def test_gdumb_trains_once_for_many_questions(images):
+    model = learned("gdumb", images, 4)
+    model.predict(images.X)
     trained = model._trained
-    model.predict_proba(pictures.X)
+    model.predict_proba(images.X)
     assert model._trained is trained
-    model.partial_fit(pictures.X[:1], pictures.y[:1])
+    model.partial_fit(images.X[:1], images.y[:1])
     assert model._trained is None
 
 
@@ -417,22 +417,22 @@ def test_gdumbs_learning_rate_is_torchs_cosine_with_warm_restarts():
     assert learning_rate(0, 0.05) == pytest.approx(0.005)
 
 
-def test_gdumbs_crops_are_shifts_of_the_padded_picture_mirrored_or_not():
+def test_gdumbs_crops_are_shifts_of_the_padded_image_mirrored_or_not():
     images = torch.randint(1, 256, (30, 16, 16, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     made = shift_and_flip(images, torch.rand(3, 30, generator=torch.Generator().manual_seed(1)))
     padded = F.pad(images, (0, 0, 2, 2, 2, 2))
     ways = []
-    for picture, around in zip(made, padded, strict=True):
+    for image, around in zip(made, padded, strict=True):
         windows = {(i, j): around[i : i + 16, j : j + 16] for i in range(5) for j in range(5)}
-        found = [(*at, False) for at, window in windows.items() if torch.equal(window, picture)]
-        found += [(*at, True) for at, window in windows.items() if torch.equal(window.flip(1), picture)]
+        found = [(*at, False) for at, window in windows.items() if torch.equal(window, image)]
+        found += [(*at, True) for at, window in windows.items() if torch.equal(window.flip(1), image)]
         assert len(found) == 1
         ways += found
     assert {way[0] for way in ways} == {way[1] for way in ways} == set(range(5))
     assert 5 < sum(way[2] for way in ways) < 25
 
 
-def test_cutmix_boxes_lie_in_the_picture_and_vary_in_size():
+def test_cutmix_boxes_lie_in_the_image_and_vary_in_size():
     random = torch.Generator().manual_seed(0)
     boxes = np.array([box(32, torch.rand(3, generator=random)).tolist() for _ in range(500)])
     assert (boxes[:, 0] <= boxes[:, 1]).all()
@@ -445,15 +445,15 @@ def test_cutmix_boxes_lie_in_the_picture_and_vary_in_size():
 
 
 class Brightness(nn.Module):
-    """Says of black and white pictures, mixed or not, how likely they are black and white."""
+    """Says of black and white images, mixed or not, how likely they are black and white."""
 
     def forward(self, images):
         self.white = images.mean((1, 2, 3))
         return torch.stack([1 - self.white, self.white], 1).log()
 
 
-def test_cutmix_weighs_labels_by_their_share_of_the_picture(pictures):
-    model = make_on_network("gdumb")(cutmix=1.0).partial_fit(pictures.X, pictures.y)
+def test_cutmix_weighs_labels_by_their_share_of_the_image(images):
+    model = make_on_network("gdumb")(cutmix=1.0).partial_fit(images.X, images.y)
     pixels = torch.tensor([0.0, 1.0])[:, None, None, None].repeat(1, 3, 8, 8)
     network, mixed = Brightness(), 0
     for seed in range(30):
@@ -483,7 +483,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU her
 
 @needs_gpu
 def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget():
-    weight, again, calls = torch.ones(3, device="cuda"), Replayed(), []
+    weight, again, calls = torch.ones(3, device="cuda"), GraphCache(), []
 
     def add_up(rows):
         calls.append(len(rows))
@@ -506,7 +506,7 @@ def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget
 
 @needs_gpu
 def test_not_more_than_a_few_shapes_are_held():
-    again = Replayed()
+    again = GraphCache()
     for n in range(1, MOST + 10):
         for _ in range(PLAIN + 2):
             assert again(torch.neg, torch.ones(n, device="cuda")).tolist() == [-1] * n
@@ -526,33 +526,33 @@ class Asking(nn.Module):
 
 @needs_gpu
 @pytest.mark.parametrize("name", ["er", "icarl"])
-def test_a_network_that_waits_for_the_gpu_is_trained_all_the_same(name, pictures):
+def test_a_network_that_waits_for_the_gpu_is_trained_all_the_same(name, images):
     torch.manual_seed(0)
     backbone = vs.from_module(Asking(), input_size=2, name="asking", device="cpu")
-    here, there = (learned(name, pictures, backbone=backbone, device=device) for device in ("cpu", "cuda"))
-    assert (here.predict(pictures.X) == there.predict(pictures.X)).mean() > 0.9
+    here, there = (learned(name, images, backbone=backbone, device=device) for device in ("cpu", "cuda"))
+    assert (here.predict(images.X) == there.predict(images.X)).mean() > 0.9
 
 
 @needs_gpu
-def test_settings_changed_on_the_way_count_at_once(pictures):
-    model = learned("er", pictures, device="cuda")
+def test_settings_changed_on_the_way_count_at_once(images):
+    model = learned("er", images, device="cuda")
     before = weights(model)
-    model.set_params(lr=1e-30).partial_fit(pictures.X, pictures.y)
+    model.set_params(lr=1e-30).partial_fit(images.X, images.y)
     after = weights(model)
     assert all(torch.equal(after[name], before[name]) for name, _ in model._network.named_parameters())
 
 
 @needs_gpu
 @pytest.mark.parametrize("name", sorted(TRAINED))
-def test_a_gpu_learns_alike_resumes_exactly_and_is_never_waited_for(name, pictures, tmp_path):
-    batches = list(pictures.batches())
-    here, steady = learned(name, pictures), learned(name, pictures, device="cuda")
-    learned(name, pictures, 7, device="cuda").save(tmp_path / "m.safetensors")
+def test_a_gpu_learns_alike_resumes_exactly_and_is_never_waited_for(name, images, tmp_path):
+    batches = list(images.batches())
+    here, steady = learned(name, images), learned(name, images, device="cuda")
+    learned(name, images, 7, device="cuda").save(tmp_path / "m.safetensors")
     resumed = vs.load(tmp_path / "m.safetensors")
     for X, y in batches[7:]:
         resumed.partial_fit(X, y)
     assert same_model(steady, resumed)
-    assert (here.predict(pictures.X) == steady.predict(pictures.X)).mean() > 0.9
+    assert (here.predict(images.X) == steady.predict(images.X)).mean() > 0.9
     torch.cuda.set_sync_debug_mode("error")
     try:
         steady.partial_fit(*batches[-1])
@@ -561,8 +561,8 @@ def test_a_gpu_learns_alike_resumes_exactly_and_is_never_waited_for(name, pictur
 
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
-def test_a_network_that_diverged_says_so(name, pictures):
-    X, y = pictures.X, pictures.y
+def test_a_network_that_diverged_says_so(name, images):
+    X, y = images.X, images.y
     model = make_on_network(name)(lr=1e38).partial_fit(X, y, task=0)
     for ask in (model.predict, model.predict_proba):
         with pytest.warns(RuntimeWarning, match=r"has diverged and .* lower lr, which is 1e\+38") as told:

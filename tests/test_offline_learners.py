@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import votestream as vs
-from conftest import PictureStream, make_on_network, one_thread, same_model
+from conftest import ImageStream, make_on_network, one_thread, same_model
 from votestream.learners.network.augmentation import brightened
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import train
@@ -34,9 +34,9 @@ def single_thread():
 
 
 @pytest.fixture
-def pictures():
+def images():
     """Labels count up in order of first appearance, so that they are the class numbers as well."""
-    stream = PictureStream()
+    stream = ImageStream()
     order = list(dict.fromkeys(stream.y.tolist()))
     stream.tasks = [(X, np.argsort(order)[y]) for X, y in stream.tasks]
     stream.y = np.argsort(order)[stream.y]
@@ -44,7 +44,7 @@ def pictures():
 
 
 def numbered(n_classes, n):
-    """Pictures whose first pixel tells their number; labels in turn."""
+    """Images whose first pixel tells their number; labels in turn."""
     y = np.arange(n_classes * n) % n_classes
     X = as_images(np.random.default_rng(0).normal(size=(len(y), 12)) + 2 * np.eye(12)[y])
     X[:, 0, 0, 0] = np.arange(len(X))
@@ -96,47 +96,47 @@ def softmax(logits):
 
 
 @pytest.mark.parametrize("name", BY_TASK)
-def test_a_task_at_once_is_the_same_as_its_mini_batches_and_the_next_task(name, pictures):
+def test_a_task_at_once_is_the_same_as_its_mini_batches_and_the_next_task(name, images):
     at_once, waiting = make_on_network(name)(), make_on_network(name)()
-    for number, (X, y) in enumerate(pictures.tasks):
+    for number, (X, y) in enumerate(images.tasks):
         at_once.fit_task(X, y, task=number)
         for i in range(0, len(X), 7):
             waiting.partial_fit(X[i : i + 7], y[i : i + 7], task=number)
-        assert np.array_equal(at_once.predict_proba(pictures.X), waiting.predict_proba(pictures.X))
+        assert np.array_equal(at_once.predict_proba(images.X), waiting.predict_proba(images.X))
     assert len(at_once._waiting) == 0
     assert len(waiting._waiting) == 60
     for model in (at_once, waiting):
-        model.partial_fit(pictures.X[:1], ["new"], task="next")
+        model.partial_fit(images.X[:1], ["new"], task="next")
     assert same_model(at_once, waiting)
 
 
-def test_nothing_is_trained_before_the_task_is_over_or_an_answer_asked_for(pictures):
-    model, (X, y) = make_on_network("finetune")(), pictures.tasks[0]
+def test_nothing_is_trained_before_the_task_is_over_or_an_answer_asked_for(images):
+    model, (X, y) = make_on_network("finetune")(), images.tasks[0]
     model.partial_fit(X, y, task=0)
     start = state(model._known.network)
     model.predict(X)
     assert equal(state(model._known.network), start)
     assert len(model.exemplars_.labels) == 0
     asked = model._asked
-    model.partial_fit(*pictures.tasks[1], task=1)
+    model.partial_fit(*images.tasks[1], task=1)
     assert model._known is asked  # the training for that answer is not done again
     assert len(model.exemplars_.labels) == 60
     assert model._asked is None
 
 
-def test_an_answer_is_trained_once_for_many_questions(pictures):
-    model = make_on_network("icarl")().partial_fit(*pictures.tasks[0])
-    model.predict(pictures.X)
+def test_an_answer_is_trained_once_for_many_questions(images):
+    model = make_on_network("icarl")().partial_fit(*images.tasks[0])
+    model.predict(images.X)
     asked = model._asked
-    model.predict_proba(pictures.X)
+    model.predict_proba(images.X)
     assert model._asked is asked
-    model.partial_fit(pictures.X[:1], pictures.y[:1])
+    model.partial_fit(images.X[:1], images.y[:1])
     assert model._asked is None
 
 
-def test_a_class_that_comes_late_is_learned_with_its_task(pictures):
+def test_a_class_that_comes_late_is_learned_with_its_task(images):
     """The ledger puts it in a task on trial, and finds within a few samples that the two are one."""
-    X, y = pictures.X, np.array([0, 1] * 10 + [2, 0, 1, 2] * 10 + [3] * 60 + [4] * 30)
+    X, y = images.X, np.array([0, 1] * 10 + [2, 0, 1, 2] * 10 + [3] * 60 + [4] * 30)
     model = make_on_network("finetune")().partial_fit(X[: len(y)], y)
     assert model.task_of_class_.tolist() == [0, 0, 0, 1, 2]
     assert model._known.heads == [3, 4]
@@ -145,40 +145,45 @@ def test_a_class_that_comes_late_is_learned_with_its_task(pictures):
     assert model._asked.heads == [3, 4, 5]
 
 
-def test_fit_task_makes_one_task_of_what_it_is_given(pictures):
+def test_fit_task_makes_one_task_of_what_it_is_given(images):
     model = make_on_network("finetune")()
-    model.fit_task(pictures.X[:120], pictures.y[:120]).fit_task(*pictures.tasks[2])
+    model.fit_task(images.X[:120], images.y[:120]).fit_task(*images.tasks[2])
     assert model.tasks_ == ["task 1", "task 2"]
     assert model.task_of_class_.tolist() == [0, 0, 0, 0, 1, 1]
     assert model._known.heads == [4, 6]
 
 
-def test_no_more_than_there_is_room_for_waits(pictures):
-    model, most = make_on_network("finetune")(room=25), 0
-    for X, y in pictures.batches(10):
+def test_no_more_than_there_is_room_for_waits(images):
+    model, most = make_on_network("finetune")(max_waiting=25), 0
+    for X, y in images.batches(10):
         model.partial_fit(X, y, task=0)
         most = max(most, len(model._waiting))
     assert most == 20
     assert model._known.tasks == 7  # 180 // 25
-    at_once = make_on_network("finetune")(room=25).partial_fit(pictures.X, pictures.y, task=0)
+    at_once = make_on_network("finetune")(max_waiting=25).partial_fit(images.X, images.y, task=0)
     assert same_model(model, at_once)
 
 
-def test_a_bad_task_leaves_the_model_as_it_was(pictures):
-    model = fitted("kd", pictures.tasks[:1])
+def test_a_bad_task_leaves_the_model_as_it_was(images):
+    model = fitted("kd", images.tasks[:1])
     untouched = copy.deepcopy(model)
     with pytest.raises(ValueError, match="differ in length"):
-        model.fit_task(pictures.X, pictures.y[1:])
+        model.fit_task(images.X, images.y[1:])
     assert same_model(model, untouched)
 
 
 @pytest.mark.parametrize(
     ("params", "complaint"),
-    [({"epochs": 0}, "epochs"), ({"preset": "paper"}, "preset"), ({"budget": -1}, "budget"), ({"room": 0}, "room")],
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"preset": "paper"}, "preset"),
+        ({"budget": -1}, "budget"),
+        ({"max_waiting": 0}, "max_waiting"),
+    ],
 )
-def test_settings_that_make_no_sense_are_named(pictures, params, complaint):
+def test_settings_that_make_no_sense_are_named(images, params, complaint):
     with pytest.raises(ValueError, match=complaint):
-        make_on_network("finetune")(**params).fit_task(pictures.X, pictures.y)
+        make_on_network("finetune")(**params).fit_task(images.X, images.y)
 
 
 def test_the_short_preset_makes_a_fifth_of_the_passes():
@@ -192,10 +197,10 @@ def test_the_short_preset_makes_a_fifth_of_the_passes():
 
 @pytest.mark.parametrize("name", OFFLINE)
 @pytest.mark.parametrize("epochs", [1, 2, 3])
-def test_the_first_pass_is_at_the_rate_that_was_asked_for(name, epochs, pictures, monkeypatch):
+def test_the_first_pass_is_at_the_rate_that_was_asked_for(name, epochs, images, monkeypatch):
     model = make_on_network(name)(epochs=epochs, lr=0.05)
     stages = spied(model, monkeypatch)
-    model.fit_task(*pictures.tasks[0]).predict(pictures.X)
+    model.fit_task(*images.tasks[0]).predict(images.X)
     assert stages[0][3][0] == 0.05
 
 
@@ -220,24 +225,24 @@ def test_the_defaults_are_the_recipes_for_cifar_100(name):
 
 
 @pytest.mark.parametrize("seed", [2**44, 2**63 - 1])
-def test_seeds_may_be_large(seed, pictures):
-    fitted("finetune", pictures.tasks[:2], seed=seed)
+def test_seeds_may_be_large(seed, images):
+    fitted("finetune", images.tasks[:2], seed=seed)
 
 
 @pytest.mark.parametrize("name", OFFLINE)
 @pytest.mark.parametrize("augment", [True, False])
-def test_pictures_are_shifted_and_mirrored_and_eeils_of_other_colours(name, augment, pictures, monkeypatch):
+def test_images_are_shifted_and_mirrored_and_eeils_of_other_colours(name, augment, images, monkeypatch):
     asked = []
     monkeypatch.setattr(offline, "train", lambda *_, augment, **more: asked.append(augment))
-    fitted(name, pictures.tasks[:1], augment=augment).predict(pictures.X)
+    fitted(name, images.tasks[:1], augment=augment).predict(images.X)
     assert set(asked) == {None if not augment else "colour" if name == "eeil" else "shift"}
 
 
 # ---- the loop -----------------------------------------------------------------------------------
 
 
-def test_a_task_is_plain_torch_sgd_with_momentum_and_a_rate_that_drops(pictures):
-    X, y = pictures.tasks[0]
+def test_a_task_is_plain_torch_sgd_with_momentum_and_a_rate_that_drops(images):
+    X, y = images.tasks[0]
     model = make_on_network("finetune")(epochs=10, batch_size=60, weight_decay=0.01).fit_task(X, y)
     start = copy.deepcopy(model)
     start._allocate()
@@ -253,7 +258,7 @@ def test_a_task_is_plain_torch_sgd_with_momentum_and_a_rate_that_drops(pictures)
         assert torch.allclose(model._known.network.state_dict()[name], wanted, atol=1e-4), name
 
 
-def test_every_picture_is_seen_once_a_pass_in_batches_of_nearly_equal_size():
+def test_every_image_is_seen_once_a_pass_in_batches_of_nearly_equal_size():
     X, y = numbered(2, 50)
     network = make_on_network("finetune")().fit_task(X, y)._known.network
     seen = []
@@ -272,7 +277,7 @@ def test_every_picture_is_seen_once_a_pass_in_batches_of_nearly_equal_size():
 
 
 @pytest.mark.parametrize("augment", [None, "shift", "colour"])
-def test_every_pass_shows_other_versions_of_the_pictures(augment):
+def test_every_pass_shows_other_versions_of_the_images(augment):
     network = Classifier(vs.create_backbone("reduced_resnet18", device="cpu")).eval()
     network.grow(2, torch.Generator().manual_seed(0))
     images = torch.full((8, 32, 32, 3), 100, dtype=torch.uint8)
@@ -295,7 +300,7 @@ def test_every_pass_shows_other_versions_of_the_pictures(augment):
         assert (shades == {0, 50, 100}) == (augment == "shift")  # 0 is beyond the edge
 
 
-def test_pictures_are_as_they_are_or_of_other_brightness_or_contrast():
+def test_images_are_as_they_are_or_of_other_brightness_or_contrast():
     random = torch.Generator().manual_seed(0)
     images = torch.randint(90, 150, (900, 4, 4, 3), dtype=torch.uint8, generator=random)
     made = brightened(images, torch.rand(2, 900, generator=random)).int()
@@ -370,14 +375,14 @@ def test_icarls_loss_is_summed_over_classes_with_the_old_networks_sigmoids_as_ta
 
 
 @pytest.mark.parametrize("name", TEACHING)
-def test_a_teacher_is_frozen_evaluating_and_the_same_for_a_whole_task(name, pictures):
-    model = fitted(name, pictures.tasks[:1])
+def test_a_teacher_is_frozen_evaluating_and_the_same_for_a_whole_task(name, images):
+    model = fitted(name, images.tasks[:1])
     teacher = model._known.network
     before, asked = state(teacher), []
     hook = teacher.body.register_forward_pre_hook(
         lambda module, _: asked.append((module.training, torch.is_grad_enabled())) if module is teacher.body else None
     )
-    model.fit_task(*pictures.tasks[1])
+    model.fit_task(*images.tasks[1])
     hook.remove()
     assert len(asked) >= 6  # a pass and a mini-batch each
     assert set(asked) == {(False, False)}
@@ -386,9 +391,9 @@ def test_a_teacher_is_frozen_evaluating_and_the_same_for_a_whole_task(name, pict
     assert model._known.network is not teacher
 
 
-def test_distillation_is_weighed_by_the_squared_temperature(pictures):
-    model = fitted("kd", pictures.tasks[:2])
-    X, y = (torch.from_numpy(part) for part in pictures.tasks[2])
+def test_distillation_is_weighed_by_the_squared_temperature(images):
+    model = fitted("kd", images.tasks[:2])
+    X, y = (torch.from_numpy(part) for part in images.tasks[2])
     network = copy.deepcopy(model._known.network)
     network.grow(6, torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -399,9 +404,9 @@ def test_distillation_is_weighed_by_the_squared_temperature(pictures):
 
 
 @pytest.mark.parametrize("name", TEACHING)
-def test_what_the_teacher_answers_changes_the_gradient(name, pictures):
-    model = fitted(name, pictures.tasks[:2])
-    known, (X, y) = model._known, (torch.from_numpy(part) for part in pictures.tasks[2])
+def test_what_the_teacher_answers_changes_the_gradient(name, images):
+    model = fitted(name, images.tasks[:2])
+    known, (X, y) = model._known, (torch.from_numpy(part) for part in images.tasks[2])
     network = copy.deepcopy(known.network)
     network.grow(6, torch.Generator().manual_seed(0))
     gradients = []
@@ -414,20 +419,20 @@ def test_what_the_teacher_answers_changes_the_gradient(name, pictures):
 
 
 @pytest.mark.parametrize("name", TEACHING)
-def test_of_classes_that_come_back_the_labels_count_and_not_the_teacher(name, pictures):
+def test_of_classes_that_come_back_the_labels_count_and_not_the_teacher(name, images):
     """The first task once more, its two classes swapped: they are learned as told, the second's are kept."""
-    X, y = pictures.tasks[0]
-    model = fitted(name, pictures.tasks[:2], budget=4 if name == "icarl" else 0)
-    before = model.predict_proba(pictures.tasks[1][0])[:, 2:].argmax(1)
+    X, y = images.tasks[0]
+    model = fitted(name, images.tasks[:2], budget=4 if name == "icarl" else 0)
+    before = model.predict_proba(images.tasks[1][0])[:, 2:].argmax(1)
     assert (model.predict_proba(X)[:, :2].argmax(1) == y).mean() > 0.9
     model.fit_task(X, 1 - y)
     assert (model.predict_proba(X)[:, :2].argmax(1) == 1 - y).mean() > 0.9
-    assert (model.predict_proba(pictures.tasks[1][0])[:, 2:].argmax(1) == before).mean() > 0.9
+    assert (model.predict_proba(images.tasks[1][0])[:, 2:].argmax(1) == before).mean() > 0.9
 
 
 @pytest.mark.parametrize("name", BY_TASK)
-def test_a_told_task_is_learned_by_itself_even_if_it_has_no_new_class(name, pictures, tmp_path):
-    tasks = [*pictures.tasks[:2], pictures.tasks[0], pictures.tasks[1]]
+def test_a_told_task_is_learned_by_itself_even_if_it_has_no_new_class(name, images, tmp_path):
+    tasks = [*images.tasks[:2], images.tasks[0], images.tasks[1]]
     at_once, waiting = make_on_network(name)(), make_on_network(name)()
     for number, (X, y) in enumerate(tasks):
         at_once.fit_task(X, y, task=number)
@@ -439,10 +444,10 @@ def test_a_told_task_is_learned_by_itself_even_if_it_has_no_new_class(name, pict
     assert same_model(at_once, waiting)
 
 
-def test_lwf_keeps_no_picture_by_itself(pictures):
+def test_lwf_keeps_no_image_by_itself(images):
     for name in ("lwf", "kd", "finetune"):
         assert vs.create(name).budget == 0
-        assert len(fitted(name, pictures.tasks, budget=0).exemplars_.labels) == 0
+        assert len(fitted(name, images.tasks, budget=0).exemplars_.labels) == 0
 
 
 # ---- exemplars ----------------------------------------------------------------------------------
@@ -465,16 +470,16 @@ def test_herding_is_the_greedy_definition_and_its_beginning_is_herding_of_fewer(
 
 @pytest.mark.parametrize("name", BY_TASK)
 @pytest.mark.parametrize("budget", [7, 11, 40])
-def test_every_class_has_its_share_of_the_budget_rounded_down(name, budget, pictures):
+def test_every_class_has_its_share_of_the_budget_rounded_down(name, budget, images):
     model = make_on_network(name)(budget=budget)
-    for number, (X, y) in enumerate(pictures.tasks, start=1):
+    for number, (X, y) in enumerate(images.tasks, start=1):
         counts = np.bincount(model.fit_task(X, y).exemplars_.labels)
         assert counts.tolist() == [budget // (2 * number)] * 2 * number
 
 
 @pytest.mark.parametrize("name", [name for name in BY_TASK if name != "bic"])  # which herds in two parts
-def test_exemplars_are_those_that_herding_finds_in_the_trained_networks_features(name, pictures):
-    X, y = pictures.tasks[0]
+def test_exemplars_are_those_that_herding_finds_in_the_trained_networks_features(name, images):
+    X, y = images.tasks[0]
     model = fitted(name, [(X, y)], budget=20)
     with torch.no_grad():
         features = F.normalize(model._known.network.features(torch.from_numpy(X)))
@@ -486,10 +491,10 @@ def test_exemplars_are_those_that_herding_finds_in_the_trained_networks_features
         assert np.array_equal(kept.features[kept.labels == number], X[chosen])
 
 
-def test_a_quota_that_shrinks_keeps_what_herding_wanted_most(pictures):
-    model = fitted("icarl", pictures.tasks[:1])
+def test_a_quota_that_shrinks_keeps_what_herding_wanted_most(images):
+    model = fitted("icarl", images.tasks[:1])
     before = model.exemplars_
-    after = model.fit_task(*pictures.tasks[1]).exemplars_
+    after = model.fit_task(*images.tasks[1]).exemplars_
     for number in (0, 1):
         assert np.array_equal(after.features[after.labels == number], before.features[before.labels == number][:15])
 
@@ -498,10 +503,10 @@ def test_a_quota_that_shrinks_keeps_what_herding_wanted_most(pictures):
 
 
 @pytest.mark.parametrize("augment", [True, False])
-def test_icarl_decides_by_the_nearest_mean_of_exemplars_and_with_augment_of_their_mirror_images(augment, pictures):
-    """A mirrored picture of 2 x 2 is another class here, so without augment none is looked at."""
-    model = fitted("icarl", pictures.tasks, augment=augment)
-    means = model._known.more["means"].numpy()
+def test_icarl_decides_by_the_nearest_mean_of_exemplars_and_with_augment_of_their_mirror_images(augment, images):
+    """A mirrored image of 2 x 2 is another class here, so without augment none is looked at."""
+    model = fitted("icarl", images.tasks, augment=augment)
+    means = model._known.own["means"].numpy()
     assert np.allclose(np.linalg.norm(means, axis=1), 1, atol=1e-5)
 
     def features(images):
@@ -514,25 +519,25 @@ def test_icarl_decides_by_the_nearest_mean_of_exemplars_and_with_augment_of_thei
         own = kept.features[kept.labels == number]
         wanted = features(own).mean(0) + augment * features(own[:, :, ::-1]).mean(0)
         assert np.allclose(mean, wanted / np.linalg.norm(wanted), atol=1e-5)
-    distances = np.linalg.norm(features(pictures.X)[:, None] - means, axis=2)
-    assert np.array_equal(model.predict(pictures.X), distances.argmin(1))
-    assert np.allclose(model.predict_proba(pictures.X), softmax(-(distances**2)), atol=1e-5)
+    distances = np.linalg.norm(features(images.X)[:, None] - means, axis=2)
+    assert np.array_equal(model.predict(images.X), distances.argmin(1))
+    assert np.allclose(model.predict_proba(images.X), softmax(-(distances**2)), atol=1e-5)
 
 
-def test_icarl_refuses_a_budget_smaller_than_the_classes(pictures):
-    model = fitted("icarl", pictures.tasks[:2], budget=5)
+def test_icarl_refuses_a_budget_smaller_than_the_classes(images):
+    model = fitted("icarl", images.tasks[:2], budget=5)
     with pytest.raises(ValueError, match="budget of 5 is too small for 6 classes"):
-        model.fit_task(*pictures.tasks[2])
+        model.fit_task(*images.tasks[2])
     assert len(model.classes_) == 4
 
 
 # ---- EEIL ---------------------------------------------------------------------------------------
 
 
-def test_eeils_second_stage_has_as_many_pictures_of_every_class_at_a_tenth_of_the_rate(pictures, monkeypatch):
+def test_eeils_second_stage_has_as_many_images_of_every_class_at_a_tenth_of_the_rate(images, monkeypatch):
     model = make_on_network("eeil")(epochs=14)
     stages = spied(model, monkeypatch)
-    for X, y in pictures.tasks:
+    for X, y in images.tasks:
         model.fit_task(X, y)
     assert len(stages) == 1 + 2 + 2  # the first task needs no balance
     for _, labels, _, rates, _ in stages[2::2]:
@@ -546,9 +551,9 @@ def test_eeils_second_stage_has_as_many_pictures_of_every_class_at_a_tenth_of_th
     assert torch.bincount(stages[4][1]).tolist() == [15] * 6
 
 
-def test_eeil_distils_every_old_head_and_in_the_second_stage_the_new_one_from_the_first(pictures):
-    model = fitted("eeil", pictures.tasks[:2])
-    known, (X, y) = model._known, (torch.from_numpy(part) for part in pictures.tasks[2])
+def test_eeil_distils_every_old_head_and_in_the_second_stage_the_new_one_from_the_first(images):
+    model = fitted("eeil", images.tasks[:2])
+    known, (X, y) = model._known, (torch.from_numpy(part) for part in images.tasks[2])
     assert known.heads == [2, 4]
     network, after_main = copy.deepcopy(known.network), copy.deepcopy(known.network)
     network.grow(6, torch.Generator().manual_seed(0))
@@ -565,8 +570,8 @@ def test_eeil_distils_every_old_head_and_in_the_second_stage_the_new_one_from_th
     assert second == pytest.approx(wanted + newest, 1e-4)
 
 
-def test_eeils_teacher_of_the_new_head_is_the_network_as_the_first_stage_left_it(pictures, monkeypatch):
-    model = fitted("eeil", pictures.tasks[:1])
+def test_eeils_teacher_of_the_new_head_is_the_network_as_the_first_stage_left_it(images, monkeypatch):
+    model = fitted("eeil", images.tasks[:1])
     given, real = [], model._loss
 
     def spy(network, before, old, after_main=None):
@@ -575,7 +580,7 @@ def test_eeils_teacher_of_the_new_head_is_the_network_as_the_first_stage_left_it
 
     monkeypatch.setattr(model, "_loss", spy)
     stages = spied(model, monkeypatch)
-    model.fit_task(*pictures.tasks[1])
+    model.fit_task(*images.tasks[1])
     assert [after_main is None for after_main, _ in given] == [True, False]
     assert equal(given[1][1], stages[0][4])
     assert equal(state(given[1][0]), stages[0][4])  # after the second stage too
@@ -585,7 +590,7 @@ def test_eeils_teacher_of_the_new_head_is_the_network_as_the_first_stage_left_it
 # ---- BiC ----------------------------------------------------------------------------------------
 
 
-def test_bics_held_out_pictures_are_never_trained_on(monkeypatch):
+def test_bics_held_out_images_are_never_trained_on(monkeypatch):
     model = make_on_network("bic")(budget=80)
     stages, learned, held = spied(model, monkeypatch), set(), set()
     for first in (0, 2, 4):
@@ -594,7 +599,7 @@ def test_bics_held_out_pictures_are_never_trained_on(monkeypatch):
         model.fit_task(X, y + first)
         learned |= set(stages[-1][0][:, 0, 0, 0].tolist())
         images, numbers = (part.numpy() for part in model._known.exemplars)
-        aside = model._known.more["held"].numpy()
+        aside = model._known.own["held"].numpy()
         held |= set(images[aside][:, 0, 0, 0].tolist())
         counts = np.bincount(numbers[aside])
         assert counts.tolist() == [80 // (first + 2) // 10] * (first + 2)
@@ -603,18 +608,18 @@ def test_bics_held_out_pictures_are_never_trained_on(monkeypatch):
     assert len(held) >= 6
 
 
-def test_bics_second_stage_changes_nothing_in_the_network_not_even_batch_norms(pictures, monkeypatch):
-    model = fitted("bic", pictures.tasks[:1])
+def test_bics_second_stage_changes_nothing_in_the_network_not_even_batch_norms(images, monkeypatch):
+    model = fitted("bic", images.tasks[:1])
     stages = spied(model, monkeypatch)
-    model.fit_task(*pictures.tasks[1])
+    model.fit_task(*images.tasks[1])
     assert equal(stages[-1][4], state(model._known.network))
     start, alpha, beta = model.correction_
     assert start == 2
     assert (alpha, beta) != (1, 0)
 
 
-def test_bics_correction_is_the_best_for_the_logits_of_a_balanced_held_out_part(pictures, monkeypatch):
-    model = fitted("bic", pictures.tasks[:1])
+def test_bics_correction_is_the_best_for_the_logits_of_a_balanced_held_out_part(images, monkeypatch):
+    model = fitted("bic", images.tasks[:1])
     given, real = [], model._learn_correction
 
     def spy(network, n_old, held):
@@ -622,7 +627,7 @@ def test_bics_correction_is_the_best_for_the_logits_of_a_balanced_held_out_part(
         return real(network, n_old, held)
 
     monkeypatch.setattr(model, "_learn_correction", spy)
-    model.fit_task(*pictures.tasks[1])
+    model.fit_task(*images.tasks[1])
     (images, labels), (_, alpha, beta) = given[0], model.correction_
     assert torch.bincount(labels).tolist() == [3] * 4  # a tenth of the 30 exemplars that each old class had
     with torch.no_grad():
@@ -638,9 +643,9 @@ def test_bics_correction_is_the_best_for_the_logits_of_a_balanced_held_out_part(
 
 
 @pytest.mark.parametrize("name", ["bic", "wa"])
-def test_bic_corrects_the_newest_classes_only_and_the_teacher_of_bic_and_wa_is_what_answers(name, pictures):
-    model = fitted(name, pictures.tasks[:2])
-    known, (X, y) = model._known, (torch.from_numpy(part) for part in pictures.tasks[2])
+def test_bic_corrects_the_newest_classes_only_and_the_teacher_of_bic_and_wa_is_what_answers(name, images):
+    model = fitted(name, images.tasks[:2])
+    known, (X, y) = model._known, (torch.from_numpy(part) for part in images.tasks[2])
     with torch.no_grad():
         wanted = known.network(X).numpy()
     if name == "bic":
@@ -649,7 +654,7 @@ def test_bic_corrects_the_newest_classes_only_and_the_teacher_of_bic_and_wa_is_w
         old = wanted.copy()
         wanted[:, start:] = alpha * old[:, start:] + beta
         assert np.allclose(corrected(torch.from_numpy(old), known), wanted, atol=1e-5)
-    assert np.allclose(model.predict_proba(pictures.tasks[2][0]), softmax(wanted), atol=1e-5)
+    assert np.allclose(model.predict_proba(images.tasks[2][0]), softmax(wanted), atol=1e-5)
     network = copy.deepcopy(known.network)
     network.grow(6, torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -660,22 +665,22 @@ def test_bic_corrects_the_newest_classes_only_and_the_teacher_of_bic_and_wa_is_w
     assert value == pytest.approx((1 - share) * entropy(logits, np.eye(6)[y]) + share * distilled, 1e-4)
 
 
-def test_bics_correction_is_learned_from_as_many_held_out_pictures_of_every_class(pictures):
-    model = fitted("bic", pictures.tasks[:2])
-    X, y = (torch.from_numpy(part) for part in (pictures.X[:120], pictures.y[:120]))
+def test_bics_correction_is_learned_from_as_many_held_out_images_of_every_class(images):
+    model = fitted("bic", images.tasks[:2])
+    X, y = (torch.from_numpy(part) for part in (images.X[:120], images.y[:120]))
     few = torch.cat([(y == number).nonzero()[:3, 0] for number in range(4)])
     more = torch.cat([few, (y == 3).nonzero()[3:, 0]])
     learned = [model._learn_correction(model._known.network, 2, (X[rows], y[rows])) for rows in (few, more)]
     assert torch.equal(*learned)
 
 
-def test_a_task_without_new_classes_leaves_bic_nothing_to_correct(pictures):
+def test_a_task_without_new_classes_leaves_bic_nothing_to_correct(images):
     """The network has learned the corrected answers of the one before: corrected again, newest classes would lose."""
-    model = fitted("bic", [*pictures.tasks[:2], pictures.tasks[0]])
+    model = fitted("bic", [*images.tasks[:2], images.tasks[0]])
     assert model.correction_ is None
     with torch.no_grad():
-        logits = model._known.network(torch.from_numpy(pictures.X)).numpy()
-    assert np.allclose(model.predict_proba(pictures.X), softmax(logits), atol=1e-5)
+        logits = model._known.network(torch.from_numpy(images.X)).numpy()
+    assert np.allclose(model.predict_proba(images.X), softmax(logits), atol=1e-5)
 
 
 # ---- WA -----------------------------------------------------------------------------------------
@@ -688,10 +693,10 @@ def test_rows_that_clipping_left_nothing_of_stay_zero_when_aligned():
 
 
 @pytest.mark.parametrize("clip", [True, False])
-def test_wa_makes_the_norms_of_new_and_old_classes_equal_on_average(clip, pictures, monkeypatch):
+def test_wa_makes_the_norms_of_new_and_old_classes_equal_on_average(clip, images, monkeypatch):
     model = make_on_network("wa")(clip=clip)
     stages = spied(model, monkeypatch)
-    for number, (X, y) in enumerate(pictures.tasks):
+    for number, (X, y) in enumerate(images.tasks):
         model.fit_task(X, y)
         trained, weight, n_old = stages[-1][4], model.weights_, 2 * number
         assert np.array_equal(weight[:n_old], trained["weight"][:n_old])
@@ -709,12 +714,12 @@ def test_wa_makes_the_norms_of_new_and_old_classes_equal_on_average(clip, pictur
 # ---- the bound ----------------------------------------------------------------------------------
 
 
-def test_joint_training_is_training_on_all_tasks_as_one_from_the_backbones_weights(pictures):
+def test_joint_training_is_training_on_all_tasks_as_one_from_the_backbones_weights(images):
     settings = {"lr": 0.1, "epochs": 6, "batch_size": 90}
     joint = make_on_network("joint_images")(**settings)
-    for X, y in pictures.tasks:
+    for X, y in images.tasks:
         joint.fit_task(X, y)
         joint.predict(X)
-    at_once = make_on_network("finetune")(budget=0, **settings).fit_task(pictures.X, pictures.y)
-    assert np.array_equal(joint.predict_proba(pictures.X), at_once.predict_proba(pictures.X))
+    at_once = make_on_network("finetune")(budget=0, **settings).fit_task(images.X, images.y)
+    assert np.array_equal(joint.predict_proba(images.X), at_once.predict_proba(images.X))
     assert not joint.bounded

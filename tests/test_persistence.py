@@ -16,7 +16,7 @@ import safetensors
 from safetensors.numpy import save_file
 
 import votestream as vs
-from conftest import PictureStream, make_on_network
+from conftest import ImageStream, make_on_network
 from votestream.core.registry import LEARNERS
 from votestream.io.partial_files import beside
 
@@ -35,7 +35,7 @@ def path(model, tmp_path):
 def test_the_header_says_what_the_file_is(path):
     with safetensors.safe_open(path, framework="numpy") as file:
         header = json.loads(file.metadata()["votestream"])
-    assert header["format"] == 1
+    assert header["format"] == 2
     assert header["learner"] == "candidates_voting"
     assert header["version"] == vs.__version__
     assert header["params"]["budget"] == 30
@@ -207,12 +207,12 @@ def test_a_file_name_may_be_as_long_as_the_system_lets_it(model, tmp_path, name)
 
 
 def test_a_model_that_has_diverged_does_not_replace_a_good_file(tmp_path):
-    pictures = PictureStream()
-    model = make_on_network("er")().partial_fit(pictures.X, pictures.y)
+    images = ImageStream()
+    model = make_on_network("er")().partial_fit(images.X, images.y)
     model.save(tmp_path / "m.safetensors")
     good = (tmp_path / "m.safetensors").read_bytes()
     with np.errstate(all="ignore"):
-        model.set_params(lr=1e30).partial_fit(pictures.X, pictures.y)
+        model.set_params(lr=1e30).partial_fit(images.X, images.y)
     with pytest.raises(ValueError, match=r"has diverged .* and is not saved"):
         model.save(tmp_path / "m.safetensors")
     assert (tmp_path / "m.safetensors").read_bytes() == good

@@ -333,7 +333,7 @@ WRONG = {
         lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "gauss"],
         "No learner for photos is called gauss: there are candidates_voting, ",
     ),
-    "a learner on pictures": (
+    "a learner on images": (
         lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "image_classifier"],
         "No learner for photos is called image_classifier",
     ),

@@ -141,9 +141,9 @@ def test_photos_are_taught_to_a_plug_ins_learner_through_a_plug_ins_backbone(plu
 
 
 def test_a_plug_ins_backbones_are_created_and_listed_families_too(plugin):
-    pictures = np.zeros((2, 8, 8, 3), np.uint8)
-    assert vs.create_backbone("colours", device="cpu")(pictures).shape == (2, 12)
-    assert vs.create_backbone("squares:3", device="cpu")(pictures).shape == (2, 27)
+    images = np.zeros((2, 8, 8, 3), np.uint8)
+    assert vs.create_backbone("colours", device="cpu")(images).shape == (2, 12)
+    assert vs.create_backbone("squares:3", device="cpu")(images).shape == (2, 27)
     assert {"colours", "squares:SIZE"} <= set(vs.list_backbones())
 
 

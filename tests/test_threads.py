@@ -95,14 +95,14 @@ def test_a_file_saved_during_learning_is_a_model_between_two_calls(tmp_path):
 
 
 def test_a_network_that_learns_is_not_asked_half_trained(stream):
-    from conftest import PictureStream, make_on_network
+    from conftest import ImageStream, make_on_network
 
-    pictures = PictureStream(n=30)
+    images = ImageStream(n=30)
     model, steady, allowed = make_on_network("er")(), make_on_network("er")(), []
-    for X, y in pictures.batches(15):
+    for X, y in images.batches(15):
         steady.partial_fit(X, y)
-        allowed.append(steady.predict_proba(pictures.X[:3]).tobytes())
-    first, *rest = pictures.batches(15)
+        allowed.append(steady.predict_proba(images.X[:3]).tobytes())
+    first, *rest = images.batches(15)
     model.partial_fit(*first)
     done, given = threading.Event(), []
 
@@ -113,7 +113,7 @@ def test_a_network_that_learns_is_not_asked_half_trained(stream):
 
     def ask():
         while not done.is_set():
-            given.append(model.predict_proba(pictures.X[:3]).tobytes())
+            given.append(model.predict_proba(images.X[:3]).tobytes())
 
     together(learn, ask)
     assert set(given) <= set(allowed)

@@ -1,4 +1,4 @@
-"""Small pictures and networks, made here: the tests read nothing from outside."""
+"""Small images and networks, made here: the tests read nothing from outside."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import nn
 from votestream.backbones import Backbone, from_module
 
 
-def pictures(n: int, height: int = 32, width: int = 32, seed: int = 0) -> np.ndarray:
-    """Smooth coloured pictures: random ones of a few pixels, enlarged."""
+def random_images(n: int, height: int = 32, width: int = 32, seed: int = 0) -> np.ndarray:
+    """Smooth coloured images: random ones of a few pixels, enlarged."""
     coarse = np.random.default_rng(seed).integers(0, 256, (n, 4, 4, 3))
     rows, columns = np.arange(height) * 4 // height, np.arange(width) * 4 // width
     return coarse[:, rows][:, :, columns].astype(np.uint8)

@@ -14,24 +14,24 @@ from torch import nn
 from votestream.backbones import BackboneUnavailable, create_backbone, optional
 from votestream.backbones.from_torchvision import strip_head
 
-from .samples import pictures, shuffle_batch_norms
+from .samples import random_images, shuffle_batch_norms
 
 
 def test_resnet50_gives_what_its_last_layer_reads(torchvision) -> None:
     torch.manual_seed(0)
     reference = shuffle_batch_norms(torchvision.models.resnet50(weights=None)).eval()
-    picture = pictures(1, 60, 90)[0]
+    image = random_images(1, 60, 90)[0]
     how = torchvision.models.ResNet50_Weights.DEFAULT.transforms()
     read: list[np.ndarray] = []
     reference.fc.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].numpy()))
     with torch.no_grad():
-        reference(how(Image.fromarray(picture))[None])
+        reference(how(Image.fromarray(image))[None])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torchvision.models, "get_model", lambda name, weights: reference)
         backbone = create_backbone("torchvision:resnet50", weights=None, device="cpu")
     assert (backbone.name, backbone.feature_dim, backbone.input_size) == ("torchvision:resnet50", 2048, 224)
     assert backbone.preprocessing.shorter_side == how.resize_size[0]
-    np.testing.assert_allclose(backbone(picture), read[0], atol=1e-4 * np.abs(read[0]).max())
+    np.testing.assert_allclose(backbone(image), read[0], atol=1e-4 * np.abs(read[0]).max())
 
 
 def test_torchvision_names_and_weights_are_checked(torchvision) -> None:
@@ -82,10 +82,10 @@ def test_timm_models_come_with_their_own_preprocessing(torchvision) -> None:
     torch.manual_seed(0)
     reference = timm.create_model("resnet10t", pretrained=False, num_classes=0).eval()
     how = timm.data.create_transform(**timm.data.resolve_model_data_config(reference))
-    picture = pictures(1, 60, 90)[0]
+    image = random_images(1, 60, 90)[0]
     with torch.no_grad():
-        wanted = reference(how(Image.fromarray(picture))[None]).numpy()
-    np.testing.assert_allclose(backbone(picture), wanted, atol=1e-4 * np.abs(wanted).max())
+        wanted = reference(how(Image.fromarray(image))[None]).numpy()
+    np.testing.assert_allclose(backbone(image), wanted, atol=1e-4 * np.abs(wanted).max())
     with pytest.raises(ValueError, match="Did you mean"):
         create_backbone("timm:resnet10x")
 
@@ -119,7 +119,7 @@ def onnx_file(path: Path, batch: int | str = "n", channels_last: bool = False, s
 def test_onnx_files_run_whatever_their_layout_and_batch(tmp_path: Path, batch: int | str, channels_last: bool) -> None:
     path = onnx_file(tmp_path / "net.onnx", batch, channels_last)
     backbone = create_backbone(f"onnx:{path}", output="pooled", mean=(0.5,) * 3, std=(0.5,) * 3, device="cpu")
-    images = pictures(6, 8, 8)
+    images = random_images(6, 8, 8)
     wanted = (images / 255).mean((1, 2)) * 2 - 1
     np.testing.assert_allclose(backbone(images), wanted, atol=1e-5)
     whole = create_backbone(f"onnx:{path}", mean=(0.5,) * 3, std=(0.5,) * 3, device="cpu")
@@ -141,7 +141,7 @@ def test_onnx_files_that_do_not_fit_are_explained(tmp_path: Path) -> None:
     path = onnx_file(tmp_path / "net.onnx", size="side")
     with pytest.raises(ValueError, match="give input_size"):
         create_backbone(f"onnx:{path}")
-    assert create_backbone(f"onnx:{path}", input_size=12)(pictures(1)).shape == (1, 2)
+    assert create_backbone(f"onnx:{path}", input_size=12)(random_images(1)).shape == (1, 2)
     with pytest.raises(ValueError, match="Did you mean 'pooled'"):
         create_backbone(f"onnx:{path}", output="pool")
     path.write_bytes(b"not a network")

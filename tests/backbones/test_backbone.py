@@ -13,7 +13,7 @@ from torch import nn
 
 from votestream.backbones import Backbone, create_backbone, from_module, spread
 
-from .samples import pictures, shuffle_batch_norms
+from .samples import random_images, shuffle_batch_norms
 
 
 @pytest.fixture(params=["tiny", "reduced_resnet18"])
@@ -24,7 +24,7 @@ def backbone(request: pytest.FixtureRequest, tiny: Backbone, weights_file: Path)
 
 
 def test_features_are_float32_and_finite_and_alike_every_time(backbone: Backbone) -> None:
-    images = pictures(9, backbone.input_size, backbone.input_size)
+    images = random_images(9, backbone.input_size, backbone.input_size)
     features = backbone(images)
     assert features.shape == (9, backbone.feature_dim)
     assert features.dtype == np.float32
@@ -32,15 +32,15 @@ def test_features_are_float32_and_finite_and_alike_every_time(backbone: Backbone
     np.testing.assert_array_equal(features, backbone(images))
 
 
-def test_a_pictures_features_do_not_depend_on_its_company(backbone: Backbone) -> None:
-    images = pictures(70, backbone.input_size, backbone.input_size)  # more than one batch
+def test_a_images_features_do_not_depend_on_its_company(backbone: Backbone) -> None:
+    images = random_images(70, backbone.input_size, backbone.input_size)  # more than one batch
     together = backbone(images)
     alone = np.concatenate([backbone(images[i]) for i in (0, 33, 69)])
     np.testing.assert_allclose(together[[0, 33, 69]], alone, atol=1e-5 * np.abs(together).max())
 
 
 def test_lists_arrays_and_files_give_the_same_features(backbone: Backbone, tmp_path: Path) -> None:
-    images = pictures(3, 40, 50)
+    images = random_images(3, 40, 50)
     for index, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / f"{index}.png")
     wanted = backbone(images)
@@ -60,15 +60,15 @@ def test_nothing_in_nothing_out(backbone: Backbone) -> None:
         assert backbone(nothing).shape == (0, backbone.feature_dim)
 
 
-def test_read_only_and_memory_mapped_pictures_are_fine(backbone: Backbone, tmp_path: Path) -> None:
-    images = pictures(4, backbone.input_size, backbone.input_size)
+def test_read_only_and_memory_mapped_images_are_fine(backbone: Backbone, tmp_path: Path) -> None:
+    images = random_images(4, backbone.input_size, backbone.input_size)
     np.save(tmp_path / "images.npy", images)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
     np.testing.assert_array_equal(backbone(mapped), backbone(images))
 
 
 def test_calibrating_gives_unit_spread_and_another_digest(backbone: Backbone) -> None:
-    images = pictures(40, backbone.input_size, backbone.input_size)
+    images = random_images(40, backbone.input_size, backbone.input_size)
     scaled = backbone.calibrate(images)
     assert spread(scaled(images)) == pytest.approx(1, abs=1e-3)
     assert spread(backbone(images)) != pytest.approx(1, abs=1e-3)
@@ -79,12 +79,12 @@ def test_calibrating_gives_unit_spread_and_another_digest(backbone: Backbone) ->
     assert scaled.calibrate(images).feature_scale == pytest.approx(scaled.feature_scale, rel=1e-3)
 
 
-def test_pictures_that_are_all_alike_cannot_calibrate() -> None:
+def test_images_that_are_all_alike_cannot_calibrate() -> None:
     blind = nn.Conv2d(3, 4, 1)
     nn.init.zeros_(blind.weight)
     nn.init.zeros_(blind.bias)
     with pytest.raises(ValueError, match="without any spread"):
-        from_module(blind, input_size=8).calibrate(pictures(2, 8, 8))
+        from_module(blind, input_size=8).calibrate(random_images(2, 8, 8))
 
 
 def network() -> nn.Module:
@@ -122,16 +122,16 @@ def test_the_digest_follows_whatever_changes_features_and_nothing_else() -> None
 def test_a_backbone_is_frozen_whatever_happens_to_its_module() -> None:
     module = network().train()
     backbone = from_module(module, input_size=8)
-    before = backbone(pictures(2, 8, 8))
+    before = backbone(random_images(2, 8, 8))
     module[0].weight.data.zero_()
-    np.testing.assert_array_equal(backbone(pictures(2, 8, 8)), before)
+    np.testing.assert_array_equal(backbone(random_images(2, 8, 8)), before)
     assert module.training
     assert all(parameter.requires_grad for parameter in module.parameters())
 
 
 def test_features_match_the_bare_network_in_eval_mode() -> None:
     module = network().eval()
-    images = pictures(6, 8, 8)
+    images = random_images(6, 8, 8)
     x = torch.from_numpy((images / 255 - 0.5) / 0.25).float().permute(0, 3, 1, 2)
     with torch.no_grad():
         wanted = module(x).mean((2, 3)).numpy() / 3
@@ -158,7 +158,7 @@ def test_bad_settings_are_refused() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 def test_a_gpu_gives_the_same_features_as_the_cpu(weights_file: Path) -> None:
     on_cpu, on_gpu = (create_backbone("reduced_resnet18", weights=weights_file, device=d) for d in ("cpu", "cuda"))
-    images = pictures(300)
+    images = random_images(300)
     wanted = on_cpu(images)
     np.testing.assert_allclose(on_gpu(images), wanted, atol=1e-4 * np.abs(wanted).max())
     np.testing.assert_array_equal(on_gpu(images), on_gpu(images))

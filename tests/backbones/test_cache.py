@@ -16,14 +16,14 @@ from PIL import Image
 from votestream.backbones import Backbone, ImageError, cached_features, clear_cached, list_cached
 from votestream.common.cache_folder import cache_folder
 
-from .samples import pictures, tiny_backbone
+from .samples import random_images, tiny_backbone
 
-# A process of its own: it waits for the file "go", computes slowly, and prints how many pictures it computed.
+# A process of its own: it waits for the file "go", computes slowly, and prints how many images it computed.
 SLOW = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from backbones.samples import pictures, tiny_backbone
+from backbones.samples import random_images, tiny_backbone
 from votestream.backbones import cached_features
 backbone, run, seen = tiny_backbone(), None, []
 run = backbone._run
@@ -33,13 +33,13 @@ backbone._run = slowly
 Path({folder!r}, f"ready{{sys.argv[1]}}").touch()
 while not Path({folder!r}, "go").exists():
     time.sleep(0.01)
-features = cached_features(backbone, pictures(40, 16, 16), folder={folder!r}, chunk=4)
+features = cached_features(backbone, random_images(40, 16, 16), folder={folder!r}, chunk=4)
 print(sum(seen), float(features.sum()))
 """
 
 
 class Counting:
-    """A backbone that counts the pictures it was given."""
+    """A backbone that counts the images it was given."""
 
     def __init__(self, backbone: Backbone) -> None:
         self.backbone, self.seen = backbone, 0
@@ -59,11 +59,11 @@ def counting() -> Counting:
 
 @pytest.fixture
 def images() -> np.ndarray:
-    return pictures(40, 16, 16)
+    return random_images(40, 16, 16)
 
 
 def ask(counting: Counting, images: object, folder: Path, **options: object) -> tuple[np.ndarray, int]:
-    """Features, and how many pictures had to be computed for them."""
+    """Features, and how many images had to be computed for them."""
     before = counting.seen
     features = cached_features(counting, images, folder=folder, **({"chunk": 4} | options))  # type: ignore[arg-type]
     return features, counting.seen - before
@@ -92,9 +92,7 @@ def test_the_second_time_nothing_is_computed(counting: Counting, images: np.ndar
     assert not again.flags.writeable
 
 
-def test_other_pictures_or_another_backbone_are_computed(
-    counting: Counting, images: np.ndarray, tmp_path: Path
-) -> None:
+def test_other_images_or_another_backbone_are_computed(counting: Counting, images: np.ndarray, tmp_path: Path) -> None:
     ask(counting, images, tmp_path)
     changed = images.copy()
     changed[-1, 0, 0, 0] ^= 1
@@ -191,7 +189,7 @@ def test_what_is_damaged_is_computed_again(
     assert ask(counting, images, tmp_path)[1] == 0
 
 
-def test_a_broken_picture_is_named_and_the_rest_is_kept(counting: Counting, images: np.ndarray, tmp_path: Path) -> None:
+def test_a_broken_image_is_named_and_the_rest_is_kept(counting: Counting, images: np.ndarray, tmp_path: Path) -> None:
     paths = [tmp_path / f"{index}.png" for index in range(8)]
     for path, image in zip(paths, images, strict=False):
         Image.fromarray(image).save(path)
@@ -248,7 +246,7 @@ def test_the_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
     assert cache_folder() == tmp_path / "votestream"
 
 
-def test_no_pictures_and_bad_chunks(counting: Counting, tmp_path: Path) -> None:
+def test_no_images_and_bad_chunks(counting: Counting, tmp_path: Path) -> None:
     assert ask(counting, [], tmp_path)[0].shape == (0, 8)
     with pytest.raises(ValueError, match="chunk"):
         ask(counting, [], tmp_path, chunk=0)

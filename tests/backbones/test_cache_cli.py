@@ -10,14 +10,14 @@ from typer.testing import CliRunner
 from votestream.backbones import cached_features
 from votestream.cli.cache import app, size
 
-from .samples import pictures, tiny_backbone
+from .samples import random_images, tiny_backbone
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VOTESTREAM_CACHE", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
-    cached_features(tiny_backbone(), pictures(6, 16, 16))
+    cached_features(tiny_backbone(), random_images(6, 16, 16))
     return tmp_path
 
 

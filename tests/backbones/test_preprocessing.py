@@ -1,4 +1,4 @@
-"""Pictures of any size reach the network as it wants them."""
+"""Images of any size reach the network as it wants them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from PIL import Image
 
 from votestream.backbones import ImageError, Preprocessing
 
-from .samples import pictures
+from .samples import random_images
 
 
-def test_pictures_of_the_right_size_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_of_the_right_size_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "fromarray", lambda *_: pytest.fail("went through Pillow"))
-    images = pictures(5)
+    images = random_images(5)
     how = Preprocessing(32)
-    picture = images[0]
-    assert how.fit(picture) is picture
+    image = images[0]
+    assert how.fit(image) is image
     np.testing.assert_array_equal(np.concatenate(list(how.batches(images, 2))), images)
 
 
@@ -39,7 +39,7 @@ def test_shrinking_averages_what_it_drops() -> None:
 
 
 def test_mixed_lists_come_out_in_order(tmp_path) -> None:
-    small, large = pictures(1, 16, 16)[0], pictures(1, 40, 50, seed=1)[0]
+    small, large = random_images(1, 16, 16)[0], random_images(1, 40, 50, seed=1)[0]
     Image.fromarray(large).save(tmp_path / "large.png")
     lazily = Image.open(tmp_path / "large.png")
     mixed = [small, tmp_path / "large.png", lazily, lazily, small[..., 0]]
@@ -55,7 +55,7 @@ def test_mixed_lists_come_out_in_order(tmp_path) -> None:
 
 def test_normalising_is_the_textbook_formula() -> None:
     how = Preprocessing(8, mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6))
-    images = pictures(3, 8, 8)
+    images = random_images(3, 8, 8)
     got = how.normalise(images, torch.device("cpu")).numpy().transpose(0, 2, 3, 1)
     np.testing.assert_allclose(got, (images / 255 - how.mean) / how.std, atol=1e-6)
 
@@ -76,7 +76,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
 @pytest.mark.parametrize("shape", [(300, 451), (451, 300), (64, 64), (232, 240), (100, 333)])
 def test_torchvisions_own_transform_gives_the_same_input(torchvision, shape: tuple[int, int]) -> None:
     weights = torchvision.models.ResNet50_Weights.IMAGENET1K_V2
-    theirs = weights.transforms()(Image.fromarray(pictures(1, *shape)[0]))
+    theirs = weights.transforms()(Image.fromarray(random_images(1, *shape)[0]))
     how = Preprocessing(224, shorter_side=232, interpolation="bilinear")
-    ours = how.normalise(how.fit(pictures(1, *shape)[0])[None], torch.device("cpu"))[0]
+    ours = how.normalise(how.fit(random_images(1, *shape)[0])[None], torch.device("cpu"))[0]
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)

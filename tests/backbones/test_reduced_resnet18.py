@@ -15,7 +15,7 @@ from votestream.backbones import create_backbone, spread
 from votestream.backbones.resnet import ReducedResNet18
 from votestream.streams import sample_images
 
-from .samples import pictures
+from .samples import random_images
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 ABOUT = {
@@ -31,7 +31,7 @@ def test_features_are_those_of_the_network_with_the_files_settings(weights_file:
     assert (backbone.feature_dim, backbone.input_size, backbone.feature_scale) == (160, 32, 0.37)
     network = ReducedResNet18().eval()
     network.load_state_dict({k: v.float() for k, v in load_file(weights_file).items()}, strict=False)
-    images = pictures(4)
+    images = random_images(4)
     x = (images / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
     with torch.no_grad():
         wanted = network(torch.from_numpy(x).float().permute(0, 3, 1, 2)).numpy() / 0.37

@@ -41,7 +41,7 @@ def cifar_content(n: int, n_classes: int, seed: int, key: bytes):
         b"batch_label": b"batch",
         key: labels.tolist(),
         b"data": rng.integers(0, 256, (n, 3072), np.uint8),
-        b"filenames": [b"picture_%d.png" % i for i in range(n)],
+        b"filenames": [b"image_%d.png" % i for i in range(n)],
     }
 
 

@@ -44,11 +44,11 @@ def test_show_prints_tasks_and_class_order(tmp_path):
 )
 def test_plot_draws_every_kind_of_stream(tmp_path, options):
     write_cifar10(tmp_path)
-    code, text = run("plot", "split-cifar10", *options, "--out", "picture.png", "--data-dir", tmp_path)
+    code, text = run("plot", "split-cifar10", *options, "--out", "plot.png", "--data-dir", tmp_path)
     assert code == 0, text
-    assert "Picture: picture.png" in text
-    with Image.open("picture.png") as picture:
-        colours = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+    assert "Plot: plot.png" in text
+    with Image.open("plot.png") as plot:
+        colours = np.asarray(plot.convert("RGB")).reshape(-1, 3)
     assert len(np.unique(colours, axis=0)) > 20
 
 

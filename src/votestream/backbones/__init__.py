@@ -1,4 +1,4 @@
-"""What sees: frozen networks that turn pictures into features, by name or from a module of your own."""
+"""What sees: frozen networks that turn images into features, by name or from a module of your own."""
 
 # Importing these registers them; what they need beyond torch is imported when one is asked for.
 from votestream.backbones import efficientnet, from_onnx, from_timm, from_torchvision, reduced_resnet18  # noqa: F401

@@ -1,4 +1,4 @@
-"""What a backbone is: a frozen network with its preprocessing, pictures in, feature vectors out."""
+"""What a backbone is: a frozen network with its preprocessing, images in, feature vectors out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from votestream.backbones.preprocessing import Preprocessing
 from votestream.common.validation import as_device
-from votestream.images.convert import Pictures, as_sequence
+from votestream.images.convert import ImagesLike, as_sequence
 from votestream.images.files import MAX_PIXELS
 
 
 class Backbone:
-    """A frozen network: pictures in, features (n, feature_dim) as float32 NumPy arrays out.
+    """A frozen network: images in, features (n, feature_dim) as float32 NumPy arrays out.
 
     Made by `create_backbone` or `from_module`. Features are the network's outputs divided by `feature_scale`,
     their spread on the photographs it was measured on, so that they have a spread of about 1.
@@ -26,11 +26,11 @@ class Backbone:
     Attributes:
         name: What `create_backbone` knows it by.
         feature_dim: Length of a feature vector.
-        input_size: Height and width of what the network reads; other pictures are resized.
+        input_size: Height and width of what the network reads; other images are resized.
         digest: sha256 (hex) over weights, preprocessing and scale: equal digests mean equal features.
         feature_scale: What the network's outputs are divided by.
         device: Where the network runs.
-        batch_size: Pictures that go through the network at once.
+        batch_size: Images that go through the network at once.
         max_pixels: Larger image files are refused; set it to read them. See `load_image`.
     """
 
@@ -68,8 +68,8 @@ class Backbone:
         parts = [self._weights_digest, self.preprocessing.describe(), repr(self.feature_scale)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def __call__(self, images: Pictures) -> np.ndarray:
-        """Features of one picture or many: arrays, PIL images, paths, or a list that mixes them."""
+    def __call__(self, images: ImagesLike) -> np.ndarray:
+        """Features of one image or many: arrays, PIL images, paths, or a list that mixes them."""
         sequence = as_sequence(images)
         features = np.empty((len(sequence), self.feature_dim), np.float32)
         start = 0
@@ -79,7 +79,7 @@ class Backbone:
         return features
 
     def of_prepared(self, pixels: np.ndarray) -> np.ndarray:
-        """Features of pictures (n, input_size, input_size, 3) that `preprocessing.fit` has made ready."""
+        """Features of images (n, input_size, input_size, 3) that `preprocessing.fit` has made ready."""
         parts = [self._run(pixels[i : i + self.batch_size]) for i in range(0, len(pixels), self.batch_size)]
         return np.concatenate(parts)
 
@@ -96,14 +96,14 @@ class Backbone:
     def trainable(self) -> nn.Module:
         """A copy of the network as it was before it was frozen and made fast, to be trained further.
 
-        It takes normalised pictures (n, 3, height, width); its outputs are not divided by `feature_scale`.
+        It takes normalised images (n, 3, height, width); its outputs are not divided by `feature_scale`.
         """
         if self._trainable is None:
             raise ValueError(f"The backbone {self.name!r} cannot be trained: it is not made from a torch module.")
         return copy.deepcopy(self._trainable).requires_grad_(True)
 
-    def calibrate(self, images: Pictures) -> Backbone:
-        """Return the same backbone with `feature_scale` such that these pictures' features have spread 1.
+    def calibrate(self, images: ImagesLike) -> Backbone:
+        """Return the same backbone with `feature_scale` such that these images' features have spread 1.
 
         The scale is rounded to four digits, so that machines whose features differ by rounding only (nearly
         always) agree on the digest.
@@ -111,7 +111,7 @@ class Backbone:
         features = self(images)
         width = spread(features)
         if not width > 0:
-            raise ValueError(f"{len(features)} picture(s) give features without any spread: give different ones.")
+            raise ValueError(f"{len(features)} image(s) give features without any spread: give different ones.")
         scaled = copy.copy(self)
         scaled.feature_scale = float(f"{self.feature_scale * width:.4g}")
         return scaled
@@ -141,7 +141,7 @@ def spread(features: np.ndarray) -> float:
 
 
 def default_batch_size(input_size: int, device: torch.device) -> int:
-    """Pictures at once; on a CPU few enough that a layer's maps stay in its cache.
+    """Images at once; on a CPU few enough that a layer's maps stay in its cache.
 
     `benchmarks/extract_speed.py` measures it: 64 was fastest at 32 pixels and 4 at 224. On an H200, at 32 pixels,
     64, 256, 1024 and 4096 gave 48, 86, 114 and 100 thousand images a second.

@@ -16,27 +16,27 @@ from votestream.backbones.backbone import Backbone
 from votestream.backbones.cache_entry import Entry
 from votestream.common.cache_folder import cache_folder
 from votestream.common.progress import note, progress_bar
-from votestream.images.convert import Pictures, as_sequence, load_image
+from votestream.images.convert import ImagesLike, as_sequence, load_image
 from votestream.images.files import MAX_PIXELS, ImageError
 
 
 def cached_features(
     backbone: Backbone,
-    images: Pictures,
+    images: ImagesLike,
     *,
     folder: str | os.PathLike[str] | None = None,
     chunk: int = 512,
     progress: bool | None = None,
 ) -> np.ndarray:
-    """Features of these pictures (n, feature_dim), read-only and memory-mapped; computed only the first time.
+    """Features of these images (n, feature_dim), read-only and memory-mapped; computed only the first time.
 
-    Entries are found by the backbone's digest and the contents of the pictures, so files that move keep
+    Entries are found by the backbone's digest and the contents of the images, so files that move keep
     theirs. When two processes ask for the same features at once, one computes and the other waits for its
     result. After an interruption the next call goes on; what is damaged on disk is seen and computed again.
 
     Args:
         folder: See `cache_folder`.
-        chunk: Pictures between two writes to disk: what an interruption can cost.
+        chunk: Images between two writes to disk: what an interruption can cost.
         progress: Show a progress bar; by default where standard error is a terminal.
 
     Example:
@@ -86,7 +86,7 @@ def cached_features(
 
 
 def digest_of_images(images: np.ndarray | list[Any], max_pixels: int = MAX_PIXELS) -> str:
-    """sha256 over pictures in their order: pixels of arrays and PIL images, contents of files.
+    """sha256 over images in their order: pixels of arrays and PIL images, contents of files.
 
     Example:
         >>> pixels = np.zeros((2, 8, 8, 3), np.uint8)

@@ -34,7 +34,7 @@ def onnx_backbone(
     device: str = "auto",
     batch_size: int | None = None,
 ) -> Backbone:
-    """Make a backbone of an ONNX file that reads float pictures, channels first or last.
+    """Make a backbone of an ONNX file that reads float images, channels first or last.
 
     Args:
         output: The tensor to take as features; the file's first output unless given. A tensor inside the
@@ -54,7 +54,7 @@ def onnx_backbone(
     network = OnnxNetwork(runtime, path, output, where)
     size = input_size or network.input_size
     if size is None:
-        raise ValueError(f"{path} leaves the size of its pictures open: give input_size, such as 224.")
+        raise ValueError(f"{path} leaves the size of its images open: give input_size, such as 224.")
     preprocessing = Preprocessing(size, tuple(mean), tuple(std), resize, shorter_side, interpolation)
     return Backbone(
         f"onnx:{file}",
@@ -91,7 +91,7 @@ class OnnxNetwork:
         sides = shape[1:3] if self._channels_last else shape[2:]
         fits = len(shape) == 4 and (self._channels_last or shape[1] == 3 or not isinstance(shape[1], int))
         if not fits or source.type != "tensor(float)" or (sides[0] != sides[1] and isinstance(sides[0], int)):
-            raise ValueError(f"{path} reads {source.type} {shape}, not square float RGB pictures (n, 3, size, size).")
+            raise ValueError(f"{path} reads {source.type} {shape}, not square float RGB images (n, 3, size, size).")
         self.input_size = sides[0] if isinstance(sides[0], int) else None
         self.fixed_batch = shape[0] if isinstance(shape[0], int) else None
         content = hashlib.sha256(f"onnx {self._output}\n".encode())

@@ -37,7 +37,7 @@ def timm_backbone(
     if channels != 3 or height != width or how["crop_mode"] not in modes:
         raise ValueError(
             f"{who} reads {height} x {width} pixels in {channels} channels, cropped by {how['crop_mode']!r}; "
-            "only square RGB pictures cropped from the middle are supported."
+            "only square RGB images cropped from the middle are supported."
         )
     return from_module(
         network,

@@ -32,7 +32,7 @@ def from_module(
     """Make a backbone of any network that turns (n, 3, height, width) into (n, d), or maps that are averaged.
 
     The module is copied: training it further does not change the backbone. `feature_scale` is 1 unless given;
-    `from_module(...).calibrate(images)` sets it from pictures of your own.
+    `from_module(...).calibrate(images)` sets it from images of your own.
 
     Example:
         >>> network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())

@@ -1,4 +1,4 @@
-"""What happens to a picture before the network sees it: resizing, cropping, normalising."""
+"""What happens to an image before the network sees it: resizing, cropping, normalising."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from votestream.images.convert import Picture, as_rgb, decode_path, load_image, to_rgb
+from votestream.images.convert import ImageLike, as_rgb, decode_path, load_image, to_rgb
 from votestream.images.files import MAX_PIXELS, check_pixels
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -23,13 +23,13 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How one network wants its pictures.
+    """How one network wants its images.
 
     Args:
         input_size: Height and width of what the network reads.
         mean, std: Per channel, of pixels from 0 to 1.
         resize: `"crop"` scales the shorter side to `shorter_side`, `"squash"` both sides, whatever the
-            picture's proportions; then the middle is cut out.
+            image's proportions; then the middle is cut out.
         shorter_side: In pixels; `input_size` unless given.
         interpolation: A filter of Pillow; all of them average over what they shrink.
 
@@ -76,28 +76,28 @@ class Preprocessing:
         """Pixels that the shorter side of a photo decoded at reduced size keeps, for the resizing to average over."""
         return 2 * (self.shorter_side or self.input_size)
 
-    def fit(self, image: Picture, name: str | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
-        """Bring one picture to uint8 RGB (input_size, input_size, 3); for `max_pixels` see `load_image`."""
+    def fit(self, image: ImageLike, name: str | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+        """Bring one image to uint8 RGB (input_size, input_size, 3); for `max_pixels` see `load_image`."""
         if isinstance(image, (str, os.PathLike)):
             called = name or str(image)
-            return decode_path(image, lambda picture: self.fit(picture, called, max_pixels), max_pixels, self.least)
+            return decode_path(image, lambda image: self.fit(image, called, max_pixels), max_pixels, self.least)
         name = name or "the image"
         if isinstance(image, Image.Image):
             check_pixels(image.size, name, max_pixels)
-            picture = as_rgb(image, name)
-            if self._ready(picture.size):
-                return np.asarray(picture)
+            image = as_rgb(image, name)
+            if self._ready(image.size):
+                return np.asarray(image)
         else:
             pixels = load_image(image, name)
             if self._ready(pixels.shape[:2]):
                 return pixels
-            picture = Image.fromarray(np.ascontiguousarray(pixels))
+            image = Image.fromarray(np.ascontiguousarray(pixels))
         size = self.input_size
-        width, height = self._scaled(*picture.size)
+        width, height = self._scaled(*image.size)
         check_pixels((width, height), f"{name}, scaled to what the network reads,", max(max_pixels, MAX_PIXELS))
         left, top = round((width - size) / 2), round((height - size) / 2)
-        picture = picture.resize((width, height), Image.Resampling[self.interpolation.upper()])
-        return np.asarray(picture.crop((left, top, left + size, top + size)))
+        image = image.resize((width, height), Image.Resampling[self.interpolation.upper()])
+        return np.asarray(image.crop((left, top, left + size, top + size)))
 
     def _scaled(self, width: int, height: int) -> tuple[int, int]:
         """Width and height before the crop; a longer side is rounded down, as torchvision does."""
@@ -126,10 +126,10 @@ class Preprocessing:
                 yield np.stack([future.result() for future in ahead.popleft()])
 
     def _ready(self, shape: tuple[int, ...]) -> bool:
-        """Whether a picture of this height and width needs no resizing."""
+        """Whether an image of this height and width needs no resizing."""
         return self.shorter_side is None and shape == (self.input_size, self.input_size)
 
-    def _submit(self, pool: ThreadPoolExecutor, image: Picture, index: int, max_pixels: int) -> Future[np.ndarray]:
+    def _submit(self, pool: ThreadPoolExecutor, image: ImageLike, index: int, max_pixels: int) -> Future[np.ndarray]:
         name = str(image) if isinstance(image, (str, os.PathLike)) else f"image {index}"
         if isinstance(image, Image.Image):
             image = load_image(
@@ -138,7 +138,7 @@ class Preprocessing:
         return pool.submit(self.fit, image, name, max_pixels)
 
     def normalise(self, batch: np.ndarray, device: torch.device) -> torch.Tensor:
-        """Turn uint8 pictures (n, height, width, 3) into the network's float input (n, 3, height, width)."""
+        """Turn uint8 images (n, height, width, 3) into the network's float input (n, 3, height, width)."""
         if not batch.flags.writeable or not batch.flags.c_contiguous:
             batch = np.array(batch)  # torch warns about memory it could not write to
         # A view: channels stay last in memory, which is how the network likes them.

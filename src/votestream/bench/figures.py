@@ -1,4 +1,4 @@
-"""What the plots show, as numbers: the same for the picture and for the page."""
+"""What the plots show, as numbers: the same for the plot and for the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite's figure as a picture, with matplotlib."""
+"""A suite's figure as a plot, with matplotlib."""
 
 from __future__ import annotations
 

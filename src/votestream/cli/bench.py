@@ -195,7 +195,7 @@ def table_command(
 @app.command("plot", epilog=CODES)
 def plot_command(
     name: Name,
-    out: Annotated[Path | None, typer.Option(help="Where the picture goes; by default SUITE.png.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the plot goes; by default SUITE.png.")] = None,
     validate: Validate = False,
     folder: Folder = None,
 ) -> None:
@@ -214,7 +214,7 @@ def plot_command(
         plot_suite(suite, rows, out)
     except ValueError as error:
         raise Refused(str(error)) from error
-    typer.echo(f"Picture: {out}")
+    typer.echo(f"Plot: {out}")
 
 
 @app.command("report", epilog=CODES)

@@ -48,7 +48,7 @@ def main(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("votestream-demo.png"),
+    out: Annotated[Path, typer.Option(help="Where the plot goes.")] = Path("votestream-demo.png"),
     budget: Annotated[int, typer.Option(min=10, help="Exemplar features that CandidatesVoting keeps.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Order of classes and images.")] = 0,
 ) -> None:
@@ -64,7 +64,7 @@ def demo(
     outcome = show.run(console, seed, budget)
     show.report_memory(console, outcome)
     if importlib.util.find_spec("matplotlib") is None:
-        console.print("No picture was drawn: pip install 'votestream\\[plots]' brings matplotlib.")
+        console.print("No plot was drawn: pip install 'votestream\\[plots]' brings matplotlib.")
         return
     show.plot(outcome, out)
     console.print(f"Curves and confusion matrices: [bold]{out}[/bold]")

@@ -1,4 +1,4 @@
-"""`votestream stream`: see what a stream brings, in words and as a picture."""
+"""`votestream stream`: see what a stream brings, in words and as a plot."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def show_command(
 
 @app.command("plot", epilog=CODES)
 def plot_command(
-    name: Name, out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("stream.png"),
+    name: Name, out: Annotated[Path, typer.Option(help="Where the plot goes.")] = Path("stream.png"),
     tasks: Tasks = None, seed: Seed = 0, batch: Batch = 10, order: Order = None, blurry: Blurry = None,
     repeated: Repeated = None, long_tail: LongTail = None, one_class: OneClass = False, task_free: TaskFree = None,
     size: Size = None, yes: Yes = False, data_dir: DataDir = None,
@@ -72,7 +72,7 @@ def plot_command(
     from votestream.streams.plot import plot_stream
 
     plot_stream(made, out)
-    typer.echo(f"{made}\nPicture: {out}")
+    typer.echo(f"{made}\nPlot: {out}")
 
 
 def _made(

@@ -73,7 +73,7 @@ def notes() -> Iterator[Told]:
         warnings.simplefilter("always")
         for for_programmers in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
             warnings.simplefilter("ignore", for_programmers)
-        # A picture too large is skipped with a sentence of ours; Pillow warns of it besides.
+        # A plot too large is skipped with a sentence of ours; Pillow warns of it besides.
         warnings.filterwarnings("ignore", "Image size .* exceeds limit")
         warnings.showwarning = tell
         yield told

@@ -110,6 +110,14 @@ class Guard:
         return Guard, ()
 
 
+class Guarded:
+    """What has a guard."""
+
+    @property
+    def _guard(self) -> Guard:
+        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
+
+
 def learned(read: Callable[[Any], T]) -> T:
     """A property of what was learned: read under the learner's lock, refused before anything was."""
 

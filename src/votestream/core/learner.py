@@ -26,15 +26,19 @@ from votestream.common.validation import (
     scale_unit,
 )
 from votestream.core import saved
-from votestream.core.guard import Guard, Naming, Predictor, Prepared, learned
+from votestream.core.corrections import Corrections
+from votestream.core.guard import Predictor, Prepared
 from votestream.core.held_bytes import held_bytes
+from votestream.core.labelled import Labelled
+from votestream.core.mergeable import take_in
+from votestream.core.renamed import taking_old_names, with_new_names
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.core.tasks import TaskLedger
 from votestream.core.tracked import report_of, tested_lessons, tracker_of
 from votestream.life import Tracker, TrackReport
 
 
-class Learner(ClassifierMixin, BaseEstimator):
+class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
     """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
 
     A subclass stores its constructor's arguments and writes these methods: `_begin` (allocate, for the
@@ -60,6 +64,8 @@ class Learner(ClassifierMixin, BaseEstimator):
     _unit = 1.0
     _working: tuple[str, ...] = ()  # attributes that can be made again from the others
     _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
+    mergeable = False  # `votestream.merge` takes it: it writes `_merge`
+    _merged_alike: tuple[str, ...] = ("_unit",)  # what must be the same in models that are merged, beside arguments
     _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
     _tracker: Tracker | None = None  # with `track=True`, which a learner's constructor may offer
     _record_fade: float | None = 1.0  # how fast records lose weight as classes come; None: they calibrate nothing
@@ -68,11 +74,18 @@ class Learner(ClassifierMixin, BaseEstimator):
     seed: int
     device: str
     batch_size: int
-    young: int
+    close_task_after: int = 20
 
-    @property
-    def _guard(self) -> Guard:
-        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = taking_old_names(cls.__init__)  # type: ignore[method-assign]
+
+    def set_params(self, **params: Any) -> Learner:
+        """Set constructor arguments by name. See scikit-learn's `BaseEstimator.set_params`."""
+        known = self._get_param_names()
+        super().set_params(**(params if params.keys() <= set(known) else with_new_names(params)))
+        return self
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -97,39 +110,39 @@ class Learner(ClassifierMixin, BaseEstimator):
         known = getattr(self, "feature_names_in_", None)
         names = check_column_names(known, X, type(self).__name__, fitted)
         labels = as_labels(y, len(rows))
-        told = None if task is None else as_task(task)
+        named = None if task is None else as_task(task)
         index: dict[str | int, int] = self._index if fitted else {}
         new = check_known_labels(labels, index, self._naming().seen if fitted else (), classes)
         self._check_settings()
-        self._foresee(len(index), len(index) + len(new), rows.shape[1])
+        self._check_growth(len(index), len(index) + len(new), rows.shape[1])
         if not fitted:
             self._unit = unit
             self._begin(rows[: self.batch_size])
             self._tracker = tracker_of(self, rows.shape[1])
             self._began = {name: getattr(self, name) for name in self._never_changed()}
             self._index = index
-            self._tasks = TaskLedger(int(self.young))
+            self._tasks = TaskLedger(int(self.close_task_after))
             if names is not None:
                 self.feature_names_in_ = names
             self.n_features_in_ = rows.shape[1]
         try:
-            if told is not None:
-                self._tasks.tell(told)
+            if named is not None:
+                self._tasks.begin(named)
             if self._tracker is None:
-                self._lesson(rows, labels, told is not None)
+                self._lesson(rows, labels, named is not None)
             else:
-                tested_lessons(self, rows, labels, told is not None, fitted)
+                tested_lessons(self, rows, labels, named is not None, fitted)
         except BaseException:  # Ctrl-C, or no memory left: rows are half applied, and must not pass for learned
             self._broken = True
             raise
         finally:
             self._guard.learned(index, labels)
 
-    def _lesson(self, rows: NDArray[Any], labels: list[str | int], told: bool) -> NDArray[np.int64]:
+    def _lesson(self, rows: NDArray[Any], labels: list[str | int], named: bool) -> NDArray[np.int64]:
         """Learn the rows; returns their classes' numbers."""
         index = self._index
         numbers = np.array([index.setdefault(label, len(index)) for label in labels])
-        for start, end in self._tasks.cut(numbers.tolist(), told=told):
+        for start, end in self._tasks.cut(numbers.tolist(), named=named):
             self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
         return numbers
 
@@ -163,7 +176,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         return type(self)(**self.get_params(deep=False))
 
     def _next_task(self) -> str:
-        """A name for a task that is told without one: "task 1" and so on."""
+        """A name for a task that is given without one: "task 1" and so on."""
         names = self.tasks_ if self._is_fitted() else []
         return next(name for n in range(len(names) + 1) if (name := f"task {len(names) + 1 + n}") not in names)
 
@@ -212,13 +225,6 @@ class Learner(ClassifierMixin, BaseEstimator):
         answers = None if self._tracker is None else self._tracker.answers(before and before.answers)
         return Prepared(self._naming(), predictor, settings, answers)
 
-    def _naming(self) -> Naming:
-        """The labels so far; under the lock."""
-        naming = self._guard.naming
-        if naming is None or len(naming.seen) != len(self._index):
-            naming = self._guard.naming = Naming.of(list(self._index))
-        return naming
-
     def _query(self, X: ArrayLike) -> NDArray[Any]:
         self._check_fitted()
         check_column_names(getattr(self, "feature_names_in_", None), X, type(self).__name__, fitted=True)
@@ -264,34 +270,6 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     # ---- what was learned -----------------------------------------------------------------------
 
-    @learned
-    def classes_(self) -> NDArray[Any]:
-        """Every label met, sorted; numbers before strings where they mix."""
-        return self._naming().sorted
-
-    @learned
-    def classes_seen_(self) -> NDArray[Any]:
-        """Every label met, in order of first appearance."""
-        return self._naming().seen.copy()
-
-    @learned
-    def task_of_class_(self) -> NDArray[np.int64]:
-        """The task of each class, counted from 0, as `classes_`."""
-        return self._sorted(self._task_numbers())
-
-    @learned
-    def tasks_(self) -> list[str | int | None]:
-        """The name of each task; None where it was found by itself."""
-        return list(self._tasks.names)
-
-    def _task_numbers(self) -> NDArray[np.int64]:
-        """The task of each class number."""
-        return np.array(self._tasks.task_of_class, np.int64)
-
-    def _sorted(self, table: NDArray[Any]) -> NDArray[Any]:
-        """A copy of an array that has a row for each class number, with rows as in `classes_`."""
-        return table[self._naming().order]
-
     def memory_bytes(self, working: bool = False) -> int:
         """What is kept of the stream, in bytes: arrays and random state.
 
@@ -321,7 +299,17 @@ class Learner(ClassifierMixin, BaseEstimator):
         model: Learner = saved.from_file(cls, header, arrays, device)
         return model
 
+    def _copied(self) -> Any:
+        return saved.copied(self)
+
+    def _take_in_model(self, other: Any) -> None:
+        take_in(self, other)
+
     # ---- for subclasses -------------------------------------------------------------------------
+
+    def _merge(self, other: Any, numbers: NDArray[np.int64]) -> None:
+        """Add what the other has learned; its class i is class numbers[i] here."""
+        raise NotImplementedError
 
     def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[Any]:
         """The rows, float32, in the units that this model learns in."""
@@ -383,7 +371,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted()
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         """The place to warn or complain about the number of classes: nothing has been learned of the call yet."""
 
     def _check_fitted(self) -> None:

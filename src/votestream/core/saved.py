@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
@@ -75,7 +76,7 @@ def from_file(cls: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]],
     if "feature_names" in header:
         model.feature_names_in_ = checked_feature_names(header["feature_names"], model.n_features_in_)
     model._index = checked_classes(header["classes"])
-    model._tasks = TaskLedger(int(model.young))
+    model._tasks = TaskLedger(int(model.close_task_after))
     model._tasks.restore(header["tasks"], len(model._index))
     record = model_files.part_of(arrays, TRACK)
     model._set_arrays({name: array for name, array in arrays.items() if not name.startswith(f"{TRACK}.")})
@@ -84,6 +85,15 @@ def from_file(cls: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]],
         model._tracker.restore(record, len(model._index))
     check_names(arrays, model._saved_arrays())
     return model
+
+
+def copied(learner: Any) -> Any:
+    """Another model like this one, as if saved and loaded."""
+    with learner._guard.lock:
+        learner._check_fitted()
+        learner._check_settings()
+        arrays = {name: array.copy() for name, array in learner._saved_arrays().items()}
+        return type(learner)._from_file(copy.deepcopy(learner._header()), arrays, None, None)
 
 
 def _plain(value: Any) -> Any:

@@ -16,13 +16,13 @@ def tracker_of(learner: Any, width: int) -> Tracker | None:
     return Tracker(width, learner._record_fade) if getattr(learner, "track", False) else None
 
 
-def tested_lessons(learner: Any, rows: NDArray[Any], labels: list[str | int], told: bool, fitted: bool) -> None:
+def tested_lessons(learner: Any, rows: NDArray[Any], labels: list[str | int], named_task: bool, fitted: bool) -> None:
     """Test on each mini-batch, then learn it. Under the lock, and nobody sees the states in between."""
     tracker, index, size = learner._tracker, learner._index, learner.batch_size
     prepared: Any = None  # what answers; made when a test is due
     changed: set[int] = set()  # classes learned since
     for start in range(0, len(rows), size):
-        X, named = rows[start : start + size], labels[start : start + size]
+        X, own = rows[start : start + size], labels[start : start + size]
         if not tracker.is_due(len(X), learner._test_growth):
             tracker.skip(len(X))
         elif not index:
@@ -33,9 +33,9 @@ def tested_lessons(learner: Any, rows: NDArray[Any], labels: list[str | int], to
             elif changed:
                 prepared, changed = learner._prepared(prepared, changed), set()
             shares = leading(prepared.predictor.probabilities(X))
-            numbers = np.array([index.get(label, len(index)) for label in named], np.int64)
+            numbers = np.array([index.get(label, len(index)) for label in own], np.int64)
             tracker.test(prepared.answers, shares, X, numbers)
-        classes = learner._lesson(X, named, told)
+        classes = learner._lesson(X, own, named_task)
         tracker.learn(X, classes)
         changed.update(classes.tolist())
 

@@ -12,15 +12,15 @@ from PIL import ExifTags, Image, ImageOps
 
 from votestream.images.files import MAX_PIXELS, ImageError, T, check_pixels, decode
 
-# One picture, and several; an array may hold either.
-Picture: TypeAlias = "np.ndarray | Image.Image | str | os.PathLike[str]"
-Pictures: TypeAlias = "Picture | Sequence[Picture]"
+# One image, and several; an array may hold either.
+ImageLike: TypeAlias = "np.ndarray | Image.Image | str | os.PathLike[str]"
+ImagesLike: TypeAlias = "ImageLike | Sequence[ImageLike]"
 
 STRIP = 1 << 21  # pixels converted at once, so that what arithmetic needs on the way stays small
 
 
-def as_sequence(images: Pictures) -> np.ndarray | list[Any]:
-    """Make one picture or many into a sequence of pictures, without reading any file.
+def as_sequence(images: ImagesLike) -> np.ndarray | list[Any]:
+    """Make one image or many into a sequence of images, without reading any file.
 
     A stack of arrays stays one array (n, height, width, channels); everything else becomes a list.
 
@@ -47,9 +47,9 @@ def as_sequence(images: Pictures) -> np.ndarray | list[Any]:
 
 
 def load_image(
-    source: Picture, name: str | None = None, *, max_pixels: int = MAX_PIXELS, least: int | None = None
+    source: ImageLike, name: str | None = None, *, max_pixels: int = MAX_PIXELS, least: int | None = None
 ) -> np.ndarray:
-    """Read one picture as a uint8 RGB array (height, width, 3), upright as a viewer would show it.
+    """Read one image as a uint8 RGB array (height, width, 3), upright as a viewer would show it.
 
     Transparent pixels are laid on white. 16-bit values are scaled down over their full range. Of an animation
     the first frame is taken. Colour profiles are not applied.
@@ -57,13 +57,13 @@ def load_image(
     Args:
         source: A path, a PIL image, or an array (height, width) or (height, width, channels) of uint8 or
             uint16, with 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGB, alpha) channels.
-        name: What an error calls the picture; a path names itself.
+        name: What an error calls the image; a path names itself.
         max_pixels: A file or PIL image with more pixels is refused, before it is decoded.
         least: Let a JPEG of more than 70 million pixels be decoded at 1/2, 1/4 or 1/8 of its size, as long as its
             shorter side keeps so many pixels.
 
     Raises:
-        ImageError: The file is missing, empty, broken, too large or no image, or the array is no picture.
+        ImageError: The file is missing, empty, broken, too large or no image, or the array is no image.
 
     Example:
         >>> half_transparent_black = np.array([[[0, 128]]], np.uint8)

@@ -15,22 +15,22 @@ from votestream.common.extras import install_extra
 
 T = TypeVar("T")
 
-# Pixels that are decoded of one picture. At 4 bytes each, twice where a photo is turned upright or see-through, the
+# Pixels that are decoded of one image. At 4 bytes each, twice where a photo is turned upright or see-through, the
 # largest take 300 to 600 MB.
 MAX_PIXELS = 70_000_000
-# Pictures with more pixels (more than most cameras give) are decoded one at a time, however many threads ask.
+# Images with more pixels (more than most cameras give) are decoded one at a time, however many threads ask.
 LARGE = 25_000_000
 # A JPEG may be so many times larger where it is decoded at reduced size. Its header is not believed beyond: progressive
 # ones need memory for every pixel of it.
 TIMES_REDUCED = 3
-# Kinds whose header says how much memory they take, most frequent first. Icons may hide a larger picture, and
+# Kinds whose header says how much memory they take, most frequent first. Icons may hide a larger image, and
 # PostScript is a program.
 KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "QOI", "PCX", "SGI", "TGA")
 HEIF_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"}
 
 
 class ImageError(ValueError):
-    """A picture that cannot be used; the message names it and says why."""
+    """An image that cannot be used; the message names it and says why."""
 
 
 def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixels: int, least: int | None = None) -> T:
@@ -69,7 +69,7 @@ def identify(file: BinaryIO, name: str, max_pixels: int, least: int | None = Non
 
 
 def check_pixels(size: tuple[int, int], name: str, max_pixels: int) -> None:
-    """Refuse pictures with more pixels than that."""
+    """Refuse images with more pixels than that."""
     pixels = size[0] * size[1]
     if pixels > max_pixels:
         raise ImageError(
@@ -112,7 +112,7 @@ def _heif(file: BinaryIO, name: str) -> Image.Image:
 
 def _start_anew() -> None:
     global _LARGE_ONES
-    _LARGE_ONES = ThreadPoolExecutor(1, "large pictures")
+    _LARGE_ONES = ThreadPoolExecutor(1, "large images")
 
 
 _LARGE_ONES: ThreadPoolExecutor

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
+from votestream.io.migrations import FORMAT, upgraded
 from votestream.io.partial_files import beside
 
-FORMAT = 1
 KEY = "votestream"
 
 
@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         raise ModelFileError(f"{path} is not a VoteStream model: it holds arrays of an unknown kind")
     if metadata.get("sha256") != _digest(metadata[KEY], arrays):
         raise ModelFileError(f"{path} is damaged: its contents do not match their checksum")
-    return header, arrays
+    return upgraded(header), arrays
 
 
 def joined(parts: dict[str, dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

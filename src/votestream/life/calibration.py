@@ -84,6 +84,10 @@ class CalibrationSums:
         np.add.at(self._stated, octaves, stated)
         np.add.at(self._seen, octaves, np.stack((np.ones(len(right)), right, shares.max(1)), axis=1))
 
+    def merge(self, other: CalibrationSums) -> None:
+        self._stated += other._stated
+        self._seen += other._seen
+
     def now(self, counts: NDArray[np.int64]) -> Calibration:
         """For classes of so many samples: the heat at which as much is stated as was right."""
         held = np.bincount(octave(counts), minlength=OCTAVES) / len(counts)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.io.array_checks import MANY, take
-from votestream.life.tables import grown, room_for
+from votestream.life.tables import grown, room_for, without
 
 WARM_UP = 30  # tests of a class before it is watched
 ALARM = 14.0  # log likelihood ratio; `benchmarks/drift.py` has what it costs and finds
@@ -70,6 +70,22 @@ class DriftWatch:
             row[WRONG] = wrongs + wrong
             row[MEAN] = mean + (distance - mean) / (tests + 1)
             row[SQUARES] = squares + (distance - mean) * (distance - row[MEAN])
+
+    def forget(self, number: int) -> None:
+        self._table = without(self._table, number, self.n_classes)
+        self.n_classes -= 1
+
+    def join(self, number: int, into: int) -> None:
+        """The class's own past is dropped: the other's goes on."""
+        self.forget(number)
+
+    def merge(self, other: DriftWatch, numbers: NDArray[np.int64], samples: int) -> None:
+        """Of a class that both have met, the longer past goes on; the other's stream comes after so many samples."""
+        self.grow(max(self.n_classes, int(numbers.max()) + 1))
+        for row, number in zip(other._table, numbers.tolist(), strict=False):
+            if row[TESTS] > self._table[number, TESTS]:
+                self._table[number] = row
+                self._table[number, SINCE] += samples
 
     def alarms(self) -> list[tuple[int, str, int]]:
         """The class, "accuracy" or "distance", and since which place of the stream."""

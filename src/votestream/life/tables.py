@@ -24,6 +24,18 @@ def room_for(n_classes: int) -> int:
     return room
 
 
+def of_rows(rows: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
+    """A table of the same kind that holds these rows."""
+    fresh = np.zeros((room_for(len(rows)), *table.shape[1:]), table.dtype)
+    fresh[: len(rows)] = rows
+    return fresh
+
+
+def without(table: NDArray[Any], number: int, n_classes: int) -> NDArray[Any]:
+    """The table of so many classes less one."""
+    return of_rows(np.delete(table[:n_classes], number, axis=0), table)
+
+
 def grown(table: NDArray[Any], n_classes: int) -> NDArray[Any]:
     """The table with room for so many classes, new rows zero; the same table where it has it."""
     room = room_for(n_classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,36 @@ class Confusions:
         else:
             counts -= 1
 
+    def forget(self, number: int) -> None:
+        rows = [_renumbered(row, number, None) for row in self._rows()]
+        self._set(rows[:number] + rows[number + 1 :])
+
+    def join(self, number: int, into: int) -> None:
+        rows = self._rows()
+        rows[into].update(rows[number])
+        rows = [_renumbered(row, number, into) for row in rows[:number] + rows[number + 1 :]]
+        place = into - (into > number)
+        rows[place].pop(place, None)
+        self._set(rows)
+
+    def merge(self, other: Confusions, numbers: NDArray[np.int64]) -> None:
+        self.grow(max(self.n_classes, int(numbers.max()) + 1))
+        rows = self._rows()
+        for theirs, number in zip(other._rows(), numbers.tolist(), strict=True):
+            rows[number].update({int(numbers[taken_for]): times for taken_for, times in theirs.items()})
+        self._set(rows)
+
+    def _rows(self) -> list[Counter[int]]:
+        pairs = zip(self._others[: self.n_classes].tolist(), self._counts[: self.n_classes].tolist(), strict=True)
+        return [Counter({o: c for o, c in zip(*row, strict=True) if c}) for row in pairs]
+
+    def _set(self, rows: list[Counter[int]]) -> None:
+        self._others, self._counts = self._others[:0], self._counts[:0]
+        self.grow(len(rows))
+        for number, row in enumerate(rows):
+            for place, (taken_for, times) in enumerate(row.most_common(PLACES)):
+                self._others[number, place], self._counts[number, place] = taken_for, times
+
     def most_frequent(self) -> list[tuple[int, int, int]]:
         """(times, class, what it was taken for), the most frequent first."""
         rows, places = np.nonzero(self._counts[: self.n_classes])
@@ -63,6 +94,16 @@ class Confusions:
         counts = take(state, "counts", np.int32, (n_classes, PLACES))
         self.grow(n_classes)
         self._others[:n_classes], self._counts[:n_classes] = others, counts
+
+
+def _renumbered(row: Counter[int], number: int, into: int | None) -> Counter[int]:
+    """Without that class, or with another in its place; later classes count one less."""
+    fresh: Counter[int] = Counter()
+    for taken_for, times in row.items():
+        now = into if taken_for == number else taken_for
+        if now is not None:
+            fresh[now - (now > number)] += times
+    return fresh
 
 
 class Course:
@@ -93,6 +134,11 @@ class Course:
             self.length *= 2
         self._table[(self.samples - 1) // self.length] += (tested, right, unknown)
 
+    def merge(self, other: Course) -> None:
+        """The other's periods after these."""
+        for number, (tested, right, unknown) in enumerate(other.periods().tolist()):
+            self.add(min(other.length, other.samples - number * other.length), tested, right, unknown)
+
     def periods(self) -> NDArray[np.int64]:
         """(n, 3), without those to come."""
         return self._table[: -(-self.samples // self.length)]
@@ -121,6 +167,11 @@ class Lately:
     def add(self, right: NDArray[np.bool_]) -> None:
         self._right[(self._tested + np.arange(len(right))) % LATELY] = right
         self._tested += len(right)
+
+    def merge(self, other: Lately) -> None:
+        """The other's tests after these."""
+        tested = min(LATELY, other._tested)
+        self.add(np.roll(other._right[:tested], -(other._tested % tested) if tested else 0).astype(bool))
 
     def counts(self) -> tuple[int, int]:
         """Tests, and right ones."""

@@ -111,6 +111,27 @@ class Tracker:
             for part in (self._record, self._strangeness, self._drift):
                 part.grow(now)
 
+    def forget(self, number: int) -> None:
+        """Drop a class; those above it count one less."""
+        for part in self._by_class():
+            part.forget(number)
+
+    def join(self, number: int, into: int) -> None:
+        """Make the class a part of another."""
+        for part in self._by_class():
+            part.join(number, into)
+
+    def merge(self, other: Tracker, numbers: NDArray[np.int64]) -> None:
+        """Go on as if the other's stream had come after this one; its class i is class numbers[i] here."""
+        self._drift.merge(other._drift, numbers, self._record.samples)
+        self._moments.merge(other._moments, numbers)
+        self._record.merge(other._record, numbers)
+        self._strangeness.merge(other._strangeness, numbers)
+        self._sums.merge(other._sums)
+
+    def _by_class(self) -> tuple[Any, ...]:
+        return self._moments, self._record, self._strangeness, self._drift
+
     def report(
         self, labels: list[Label], order: list[int], tasks: list[int], task_names: list[Label | None]
     ) -> TrackReport:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from votestream.io.array_checks import MANY, take, take_number
 from votestream.io.model_files import joined, part_of
-from votestream.life.tables import grown, room_for
+from votestream.life.tables import grown, room_for, without
 from votestream.memory.scatter import SharedScatter
 
 WIDEST = 384  # wider rows are projected to so many numbers: unknowns are told as well, and all becomes small and quick
@@ -57,9 +57,47 @@ class UnitMoments:
             self._means[number] += row / np.float32(before + 1)
             row *= np.float32((before / (before + 1)) ** 0.5)
         self.scatter.add(apart)
-        samples = int(self._counts.sum())
-        if samples >= REFRESH * self.held_samples:
-            self.held, self.held_samples = self.scatter.copy(), samples
+        if self._counts.sum() >= REFRESH * self.held_samples:
+            self._refresh()
+
+    def forget(self, number: int) -> None:
+        """Drop the class. What it added to the scatter cannot be told apart: its share of the rows is taken off."""
+        samples, own = int(self._counts.sum()), int(self._counts[number])
+        for strip in (*self.scatter.strips, *self.held.strips):
+            strip *= np.float32(1 - own / samples)
+        self.held_samples = max(1, min(samples - own, round(self.held_samples * (1 - own / samples))))
+        self._drop(number)
+
+    def join(self, number: int, into: int) -> None:
+        """Make one class of two, with what lies between their means."""
+        self._take_in(int(self._counts[number]), self._means[number], into)
+        self._drop(number)
+        self._refresh()
+
+    def merge(self, other: UnitMoments, numbers: NDArray[np.int64]) -> None:
+        """Add what the other has; its class i is class numbers[i] here."""
+        self.n_classes = max(self.n_classes, int(numbers.max()) + 1)
+        self._counts, self._means = grown(self._counts, self.n_classes), grown(self._means, self.n_classes)
+        for count, mean, number in zip(other.counts.tolist(), other.means, numbers.tolist(), strict=True):
+            self._take_in(count, mean, number)
+        for mine, theirs in zip(self.scatter.strips, other.scatter.strips, strict=True):
+            mine += theirs
+        self._refresh()
+
+    def _take_in(self, count: int, mean: NDArray[np.float32], into: int) -> None:
+        before = int(self._counts[into])
+        apart = mean - self._means[into]
+        self.scatter.add((apart * np.float32((before * count / (before + count)) ** 0.5))[None])
+        self._means[into] += apart * np.float32(count / (before + count))
+        self._counts[into] = before + count
+
+    def _drop(self, number: int) -> None:
+        self._counts = without(self._counts, number, self.n_classes)
+        self._means = without(self._means, number, self.n_classes)
+        self.n_classes -= 1
+
+    def _refresh(self) -> None:
+        self.held, self.held_samples = self.scatter.copy(), int(self._counts.sum())
 
     @property
     def counts(self) -> NDArray[np.int64]:

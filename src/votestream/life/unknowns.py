@@ -130,6 +130,33 @@ class NewestStrangeness:
         self.n_classes = n_classes
         self._table, self._tested = grown(self._table, n_classes), grown(self._tested, n_classes)
 
+    def forget(self, number: int) -> None:
+        self._set([self._of(own) for own in range(self.n_classes) if own != number])
+
+    def join(self, number: int, into: int) -> None:
+        own = [self._of(known) for known in range(self.n_classes)]
+        own[into] = np.concatenate((own[into], own[number]))
+        self._set(own[:number] + own[number + 1 :])
+
+    def merge(self, other: NewestStrangeness, numbers: NDArray[np.int64]) -> None:
+        self.grow(max(self.n_classes, int(numbers.max()) + 1))
+        for theirs, number in enumerate(numbers.tolist()):
+            values = other._of(theirs)
+            self.add(np.full(len(values), number), values)
+
+    def _of(self, number: int) -> NDArray[np.float32]:
+        """Those of a class, the oldest first."""
+        tested = int(self._tested[number])
+        if tested < NEWEST:
+            return self._table[number, :tested]
+        return np.roll(self._table[number], -(tested % NEWEST))
+
+    def _set(self, by_class: list[NDArray[np.float32]]) -> None:
+        self._table, self._tested = np.zeros((0, NEWEST), np.float32), np.zeros(0, np.int64)
+        self.grow(len(by_class))
+        for number, values in enumerate(by_class):
+            self.add(np.full(len(values), number), values)
+
     def sorted(self) -> NDArray[np.float32]:
         there = np.arange(NEWEST) < self._tested[: self.n_classes, None]
         return np.sort(self._table[: self.n_classes][there])

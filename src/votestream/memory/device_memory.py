@@ -1,4 +1,4 @@
-"""Memories of pictures whose contents the device decides on: no step waits to hear which pictures stay."""
+"""Memories of images whose contents the device decides on: no step waits to hear which images stay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeviceMemory:
         return np.arange(len(self.store))
 
     def fill(self, images: Tensor, labels: Tensor) -> int:
-        """Put pictures into free slots while there are any; how many went in."""
+        """Put images into free slots while there are any; how many went in."""
         first = len(self.store)
         fit = min(self.store.budget - first, len(labels))
         self.store.write(np.arange(first, first + fit), images[:fit], labels[:fit])
@@ -50,7 +50,7 @@ class DeviceMemory:
 
 
 class GreedyMemory(DeviceMemory):
-    """GSS's greedy keep rule: pictures that resemble others in memory make room for those that resemble none.
+    """GSS's greedy keep rule: images that resemble others in memory make room for those that resemble none.
 
     >>> memory = GreedyMemory(budget=2, shape=(1, 1, 3), device=torch.device("cpu"))
     >>> images, labels = torch.arange(9, dtype=torch.uint8).view(3, 1, 1, 3), torch.tensor([0, 1, 2])
@@ -68,8 +68,8 @@ class GreedyMemory(DeviceMemory):
     ) -> None:
         """Lines 8 to 18 of Algorithm 2: scores are c, the largest cosine to others in memory plus 1.
 
-        `gate`, one truth value on the device, is the rule of the authors' code: it lets all of the pictures contest a
-        slot, or none. Without it each picture does whose own score is below 1.
+        `gate`, one truth value on the device, is the rule of the authors' code: it lets all of the images contest a
+        slot, or none. Without it each image does whose own score is below 1.
         """
         first, new = len(self), self.fill(images, labels)
         if len(self) > len(self.scores):

@@ -173,6 +173,60 @@ class ClassGaussians:
         )
         return count, mean + np.float32(n / count) * step[0], directions * lengths[:, None]
 
+    def forget(self, label: int) -> None:
+        """The class is gone, and later ones count one less.
+
+        Of the shared scatter its directions are taken out, and of what it had beyond them (`dropped`) as much as if
+        that lay like the rest: the trace is exact, where it lies is not.
+        """
+        whole = self.scatter.matrix()
+        F = self.factor(label).astype(np.float64)
+        rest = whole - F.T @ F
+        rest *= 1 - min(1.0, self.dropped[label] / max(float(np.trace(rest)), np.finfo(np.float64).tiny))
+        self.scatter.set(_semidefinite(rest, whole))
+        self._remove(label)
+
+    def join(self, label: int, into: int, rank: int) -> None:
+        """Two classes are one, with the scatter between their means; classes above `label` count one less."""
+        self._take_in(into, int(self.counts[label]), self.means[label], self.factor(label), self.dropped[label], rank)
+        self._remove(label)
+
+    def merge(self, other: ClassGaussians, numbers: NDArray[np.int64], rank: int) -> None:
+        """Add the Gaussians of another stream; its class i is class numbers[i] here.
+
+        Counts, means and the shared scatter are exact up to rounding. Of the directions of both the strongest stay.
+        """
+        self._reserve(int(numbers.max(initial=-1)) + 1, rank)
+        for strip, theirs in zip(self.scatter.strips, other.scatter.strips, strict=True):
+            strip += theirs
+        for i, label in enumerate(numbers[: len(other.counts)].tolist()):
+            self._take_in(label, int(other.counts[i]), other.means[i], other.factor(i), other.dropped[i], rank)
+
+    def _take_in(
+        self,
+        label: int,
+        count: int,
+        mean: NDArray[np.float32],
+        factor: NDArray[np.float32],
+        dropped: float,
+        rank: int,
+    ) -> None:
+        """The class takes in another's samples, whose scatter within is in the shared one already."""
+        before = int(self.counts[label])
+        total = before + count
+        step = mean - self.means[label]
+        self.means[label] += step * np.float32(count / total)
+        self.counts[label] = total
+        step *= np.float32((before * count / total) ** 0.5)
+        self.scatter.add_one(step)
+        self.dropped[label] += dropped
+        self._widen(label, np.concatenate((factor, step[None])), rank)
+
+    def _remove(self, label: int) -> None:
+        self.counts, self.dropped = np.delete(self.counts, label), np.delete(self.dropped, label)
+        self.means = np.delete(self.means, label, axis=0)
+        del self.directions[label], self.lengths[label]
+
     def copy(self) -> ClassGaussians:
         twin = ClassGaussians(self.width)
         twin.counts, twin.dropped, twin.means = self.counts.copy(), self.dropped.copy(), self.means.copy()
@@ -214,6 +268,16 @@ class ClassGaussians:
         self.counts, self.dropped = counts, dropped
         strips = {name[7:]: strip for name, strip in state.items() if name.startswith("scatter")}
         self.scatter.restore(strips, self.width * float(energy.sum()))
+
+
+def _semidefinite(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A part of a scatter, without the negative variance that directions in float16 leave behind."""
+    values, vectors = np.linalg.eigh(part)
+    if values[0] < 0:
+        part = (vectors * np.maximum(values, 0)) @ vectors.T
+    diagonal = np.minimum(part.diagonal(), whole.diagonal())  # no feature varies more than before
+    part[np.diag_indices(len(part))] = np.maximum(diagonal, 0)
+    return part
 
 
 def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:

@@ -1,4 +1,4 @@
-"""A memory of pictures that lies where the network is: bytes on the device, decisions on the host."""
+"""A memory of images that lies where the network is: bytes on the device, decisions on the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from votestream.memory.store import ExemplarStore
 
 
 class ImageStore:
-    """At most `budget` pictures and their class numbers, on a device, in one block.
+    """At most `budget` images and their class numbers, on a device, in one block.
 
     Slots `0 .. len(store) - 1` are in use. Writing and taking never wait for the device.
 
@@ -57,7 +57,7 @@ class ImageStore:
         return self._size == self.budget
 
     def write(self, slots: NDArray[np.intp], images: Tensor, labels: Tensor) -> None:
-        """Put pictures into these slots, each named once; free ones are taken in order, without a gap."""
+        """Put images into these slots, each named once; free ones are taken in order, without a gap."""
         if len(slots):
             self._size = max(self._size, int(slots.max()) + 1)
             if self._size > len(self._labels):
@@ -71,7 +71,7 @@ class ImageStore:
         self._labels.index_copy_(0, slots, labels)
 
     def take(self, slots: NDArray[np.intp] | Tensor) -> tuple[Tensor, Tensor]:
-        """Copies of the pictures in these slots, and their class numbers."""
+        """Copies of the images in these slots, and their class numbers."""
         where = slots if isinstance(slots, Tensor) else to_device(slots, self.device)
         return self._images.index_select(0, where), self._labels.index_select(0, where)
 
@@ -81,7 +81,7 @@ class ImageStore:
     def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
         labels = take_classes(state, "labels", None, n_classes)
         n = len(labels)
-        demand(n <= self.budget, f"there are {n} pictures, but the budget is {self.budget}")
+        demand(n <= self.budget, f"there are {n} images, but the budget is {self.budget}")
         images = take(state, "images", np.uint8, (n, *self._images.shape[1:]))
         self._images, self._labels, self._size = to_device(images, self.device), to_device(labels, self.device), n
 
@@ -103,7 +103,7 @@ class ImageMemory:
         self._generator = torch.Generator().manual_seed(int(seed))
         self.store = ImageStore(budget, shape, device)
         self.keep = KEEP_RULES[keep](Quota(budget), ClassStatistics(0), self._generator)
-        self._ledger = ExemplarStore(budget, (), np.int64)  # an item is a picture's place in the stream
+        self._ledger = ExemplarStore(budget, (), np.int64)  # an item is an image's place in the stream
         self._seen = 0
 
     def __len__(self) -> int:
@@ -140,7 +140,7 @@ class ImageMemory:
         store, ledger = part_of(state, "store"), part_of(state, "ledger")
         self.store.restore(store, n_classes)
         self._ledger.restore(ledger, n_classes)
-        demand(np.array_equal(store["labels"], ledger["labels"]), "the ledger is of other pictures than there are")
+        demand(np.array_equal(store["labels"], ledger["labels"]), "the ledger is of other images than there are")
         self._seen = take_number(state, "seen", low=int(self._ledger.items.max(initial=-1)) + 1, high=MANY)
         self.keep.restore(part_of(state, "keep"), self._ledger, n_classes)
 

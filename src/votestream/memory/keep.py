@@ -35,6 +35,9 @@ class KeepRule(Protocol):
     ) -> None:
         """Keep what is worth keeping of these samples; `means` are their class means just after each."""
 
+    def forget(self, label: int) -> None:
+        """The class is gone from the store, and later ones count one less."""
+
     def state(self) -> dict[str, NDArray[Any]]: ...
 
     def restore(self, state: dict[str, NDArray[Any]], store: ExemplarStore, n_classes: int) -> None: ...
@@ -68,6 +71,9 @@ class Reservoir:
                 store.add(item, label)
             elif slot < store.budget:
                 store.replace(slot, item, label)
+
+    def forget(self, label: int) -> None:
+        """Samples seen stay counted: those kept of other classes are no more likely than before."""
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"seen": np.array(self._seen)}
@@ -112,6 +118,9 @@ class Balanced:
                 counts[largest] -= 1
             counts[label] += 1
 
+    def forget(self, label: int) -> None:
+        del self._counts[label]
+
     def state(self) -> dict[str, NDArray[Any]]:
         return {"counts": np.array(self._counts, np.int64)}
 
@@ -146,6 +155,9 @@ class FirstIn:
         for item, label in zip(items, labels.tolist(), strict=True):
             if not store.full and len(store.members(label)) < self._quota.per_class:
                 store.add(item, label)
+
+    def forget(self, label: int) -> None:
+        self._quota.grow(self._quota.n_classes - 1)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"classes": np.array(self._quota.n_classes)}

@@ -1,4 +1,4 @@
-"""Pictures of a task that is not over yet, waiting for the learners that go over a whole task many times."""
+"""Images of a task that is not over yet, waiting for the learners that go over a whole task many times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ImageClassifier: pictures in, labels out; a backbone looks, a learner learns, no picture is kept."""
+"""ImageClassifier: images in, labels out; a backbone looks, a learner learns, no image is kept."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.backbones.reference import describe, recall
+from votestream.backbones.reference import describe, find_again
 from votestream.common.validation import as_labels, as_task
 from votestream.core.exemplars import Exemplars
 from votestream.core.learner import Learner
 from votestream.core.registry import LEARNERS, register
 from votestream.core.snapshot import Snapshot
 from votestream.core.vote import Vote
-from votestream.images.convert import Pictures, as_sequence
+from votestream.images.convert import ImagesLike, as_sequence
 from votestream.io.array_checks import demand
 from votestream.io.file_header import learner_in
 from votestream.learners.ours.gaussian_voting import GaussianVoting
@@ -25,15 +25,15 @@ from votestream.life import TrackReport
 
 @register("image_classifier")
 class ImageClassifier(Learner):
-    """A learner on pictures: arrays, PIL images and paths go through the backbone, features to the learner.
+    """A learner on images: arrays, PIL images and paths go through the backbone, features to the learner.
 
     Parameters
     ----------
     backbone : a name that `create_backbone` knows, or a backbone.
     learner : the learner on its features; `GaussianVoting()` unless given. One that has learned goes on.
 
-    Every picture of a call is read before any is learned, so that a broken one leaves the model as it was.
-    A saved model holds the learner and the backbone's name and digest: no picture, and no weights of the
+    Every image of a call is read before any is learned, so that a broken one leaves the model as it was.
+    A saved model holds the learner and the backbone's name and digest: no image, and no weights of the
     backbone. Loading it with another backbone is refused.
 
     >>> import numpy as np, votestream as vs
@@ -52,16 +52,16 @@ class ImageClassifier(Learner):
         self.learner = learner
 
     def partial_fit(  # type: ignore[override]
-        self, X: Pictures, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+        self, X: ImagesLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
     ) -> ImageClassifier:
-        """Learn pictures in their order. See `Learner.partial_fit`."""
-        pictures = as_sequence(X)
-        as_labels(y, len(pictures))
+        """Learn images in their order. See `Learner.partial_fit`."""
+        images = as_sequence(X)
+        as_labels(y, len(images))
         if task is not None:
             as_task(task)
-        if not len(pictures):
-            raise ValueError("X is empty: there is no picture in it")
-        features = self.backbone_(pictures)
+        if not len(images):
+            raise ValueError("X is empty: there is no image in it")
+        features = self.backbone_(images)
         with self._guard.lock:
             learner = self._learner()
             learner.partial_fit(features, y, task=task, classes=classes)
@@ -108,15 +108,15 @@ class ImageClassifier(Learner):
 
     # ---- deciding -------------------------------------------------------------------------------
 
-    def predict(self, X: Pictures) -> NDArray[Any]:  # type: ignore[override]
-        """The label of each picture, (n,)."""
+    def predict(self, X: ImagesLike) -> NDArray[Any]:  # type: ignore[override]
+        """The label of each image, (n,)."""
         return self.learner_.predict(self.backbone_(X))
 
-    def predict_proba(self, X: Pictures) -> NDArray[np.float64]:  # type: ignore[override]
+    def predict_proba(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
         """The probability of each class, (n, C), columns as `classes_`."""
         return self.learner_.predict_proba(self.backbone_(X))
 
-    def unknown_score(self, X: Pictures) -> NDArray[np.float64]:  # type: ignore[override]
+    def unknown_score(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
         """How unlike everything learned each picture is, (n,) in [0, 1), where the learner has `track=True`."""
         return self.learner_.unknown_score(self.backbone_(X))
 
@@ -124,9 +124,43 @@ class ImageClassifier(Learner):
         """How good this model is, where the learner has `track=True`."""
         return self.learner_.track_record()
 
-    def vote(self, X: Pictures) -> Vote:
+    def vote(self, X: ImagesLike) -> Vote:
         """How each decision fell, for learners that vote."""
         return self.learner_.vote(self.backbone_(X))
+
+    # ---- corrections: the learner's own ---------------------------------------------------------
+
+    def forget(self, label: str | int) -> ImageClassifier:
+        """Take a class out of the model. See `Learner.forget`."""
+        with self._guard.lock:
+            self._fitted = self.learner_.forget(label)
+        return self
+
+    def rename(self, old: str | int, new: str | int) -> ImageClassifier:
+        """Give a class another label, or make it part of another. See `Learner.rename`."""
+        with self._guard.lock:
+            self._fitted = self.learner_.rename(old, new)
+        return self
+
+    @property
+    def mergeable(self) -> bool:  # type: ignore[override]
+        return self._learner().mergeable
+
+    def _copied(self) -> ImageClassifier:
+        twin = ImageClassifier(self.backbone)
+        twin._made, twin._made_from, twin._fitted = self.backbone_, self.backbone, self.learner_._copied()
+        return twin
+
+    def _take_in_model(self, other: ImageClassifier) -> None:
+        if type(other) is not ImageClassifier:
+            raise ValueError(f"an ImageClassifier and a {type(other).__name__} cannot be merged")
+        ours, theirs = self.backbone_, other.backbone_
+        if ours.digest != theirs.digest:
+            raise ValueError(
+                f"the models were taught through different backbones: {ours.name!r} (digest {ours.digest[:12]}) and "
+                f"{theirs.name!r} (digest {theirs.digest[:12]}), whose features mean something else"
+            )
+        self.learner_._take_in_model(other.learner_)
 
     def snapshot(self) -> Snapshot:
         """A model that answers as this one does now, whatever is learned later; it shares the backbone."""
@@ -185,8 +219,8 @@ class ImageClassifier(Learner):
         inner = header["inner"]
         learner = learner_in(inner, LEARNERS)
         on_features = "backbone" not in learner._get_param_names()
-        demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes pictures")
-        made, given = recall(header["backbone"], backbone, device)
+        demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes images")
+        made, given = find_again(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given
         model._fitted = learner._from_file(inner, arrays, device, None)

@@ -1,4 +1,4 @@
-"""A picture of a stream: each class's share of what arrives, over time."""
+"""A plot of a stream: each class's share of what arrives, over time."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class FeatureReplay(ExemplarLearner):
     keep : "reservoir", or another rule by which exemplars are kept ("balanced", "first_in", "mean_distance").
     scale : the head takes features times this number; "auto" makes the first samples' spread 1.
     centre : the head takes each feature vector less the mean of its elements, see `CandidatesVoting`.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     seed, device : "auto" is the GPU if there is one.
     track : predict every sample before it is learned, for `track_record` and `unknown_score`. Probabilities are not
@@ -60,7 +60,7 @@ class FeatureReplay(ExemplarLearner):
         keep: str = "reservoir",
         scale: float | str = "auto",
         centre: bool = True,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
@@ -72,7 +72,7 @@ class FeatureReplay(ExemplarLearner):
         self.keep = keep
         self.scale = scale
         self.centre = centre
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
@@ -80,7 +80,7 @@ class FeatureReplay(ExemplarLearner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "batch_size", "young"):
+        for name in ("budget", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
@@ -123,6 +123,10 @@ class FeatureReplay(ExemplarLearner):
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
         return self._sorted(self._head.rows) * np.float32(self._unit)
+
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
+        self._head.forget(number)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"head": self._head.rows, "scale": np.array(self._scale)}

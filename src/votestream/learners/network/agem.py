@@ -14,27 +14,27 @@ Gradient = tuple[Tensor, ...]
 
 @register("agem")
 class AGEM(NetworkLearner):
-    """A step that would raise the loss on pictures of earlier tasks is turned until it does not (A-GEM).
+    """A step that would raise the loss on images of earlier tasks is turned until it does not (A-GEM).
 
     Parameters
     ----------
-    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : learning rate of plain SGD, for the whole network.
-    replay : pictures of earlier tasks that the reference gradient is taken on.
+    replay : images of earlier tasks that the reference gradient is taken on.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
-    batch_size : pictures learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : images learned in one step.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
-    X is pictures: arrays, PIL images, paths. The reference gradient is on classes of earlier tasks only, and the memory
+    X is images: arrays, PIL images, paths. The reference gradient is on classes of earlier tasks only, and the memory
     holds as many of each class as it can, both as in the paper; public versions often take a reservoir that also holds
     the current task. The memory constrains the step and is not learned from, so classes compete freely with those
     of earlier tasks for the single head: the paper's tasks had heads of their own, and here it forgets much.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.AGEM(budget=8, device="cpu").partial_fit(pictures[:10], ["cat"] * 10, task="Monday")
-    >>> model = model.partial_fit(pictures[10:], ["dog"] * 10, task="Tuesday")
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.AGEM(budget=8, device="cpu").partial_fit(images[:10], ["cat"] * 10, task="Monday")
+    >>> model = model.partial_fit(images[10:], ["dog"] * 10, task="Tuesday")
     >>> sorted(model.exemplars_.labels.tolist())
     ['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog']
     """
@@ -45,9 +45,9 @@ class AGEM(NetworkLearner):
         earlier = self._memory.earlier(self._tasks.block_start)
         if self.replay and len(earlier):
             drawn = self._memory.store.take(distinct(earlier, self.replay, self._random))
-            self._again(self._learn_against, images, labels, *drawn)
+            self._captured(self._learn_against, images, labels, *drawn)
         else:
-            self._again(self._learn_from, images, labels)
+            self._captured(self._learn_from, images, labels)
 
     def _learn_against(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
         self._descend(project(self._gradient(images, labels), self._gradient(drawn, classes)))

@@ -20,33 +20,33 @@ from votestream.memory.image_memory import to_device
 
 @register("aser")
 class ASER(ExperienceReplay):
-    """Experience replay of pictures that hold old classes together and stand in the way of new ones (ASER).
+    """Experience replay of images that hold old classes together and stand in the way of new ones (ASER).
 
     Parameters
     ----------
-    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : learning rate of plain SGD, for the whole network.
-    replay : pictures replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
+    replay : images replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
     k : nearest neighbours that Shapley values are about.
-    per_class : stored pictures of each class among the candidates, and among those they are valued on. None takes the
+    per_class : stored images of each class among the candidates, and among those they are valued on. None takes the
         authors' 9 for ten classes and 2 for a hundred: 100 in all, between those bounds.
     mean : candidates are ranked by the mean of their values (ASERµ); False takes the extremes (ASER).
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
-    batch_size : pictures learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : images learned in one step.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
-    X is pictures: arrays, PIL images, paths. Values are taken on the features in evaluation mode. Until the memory is
-    full, replayed pictures are drawn at random. Differently from the authors' code, classes are those seen so far, and
+    X is images: arrays, PIL images, paths. Values are taken on the features in evaluation mode. Until the memory is
+    full, replayed images are drawn at random. Differently from the authors' code, classes are those seen so far, and
     a small memory is never all candidates or all valued upon: either is half of it at most.
 
-    A step sends `batch_size + replay` pictures forward and back, and `2 * (batch_size + 2 * per_class * classes)`
+    A step sends `batch_size + replay` images forward and back, and `2 * (batch_size + 2 * per_class * classes)`
     forward for values, half before the step and half after it: 20 and 380 at ten classes.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.ASER(budget=8, device="cpu").partial_fit(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape, sorted(model.exemplars_.labels.tolist())[::7]
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.ASER(budget=8, device="cpu").partial_fit(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape, sorted(model.exemplars_.labels.tolist())[::7]
     ((20, 2), ['cat', 'dog'])
     """
 
@@ -62,11 +62,11 @@ class ASER(ExperienceReplay):
         mean: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 10,
-        young: int = 20,
+        close_task_after: int = 20,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        super().__init__(budget, lr, replay, backbone, batch_size, young, seed, device)
+        super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.k = k
         self.per_class = per_class
         self.mean = mean
@@ -78,11 +78,11 @@ class ASER(ExperienceReplay):
             check_positive("per_class", self.per_class, int)
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return DeviceMemory(self._room(), shape, self._device)
+        return DeviceMemory(self._memory_size(), shape, self._device)
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and self._memory.store.full:
-            self._again(self._learn_with_the_best, images, labels, self._draws(1))
+            self._captured(self._learn_with_the_best, images, labels, self._draws(1))
         else:
             super()._step(images, labels)
 
@@ -95,7 +95,7 @@ class ASER(ExperienceReplay):
             fit = self._memory.fill(images, labels)
             if fit < len(labels):
                 draws, part = self._draws(2), to_device(self._random.uniform(1), self._device)
-                self._again(self._update, images[fit:], labels[fit:], draws, part)
+                self._captured(self._update, images[fit:], labels[fit:], draws, part)
 
     def _retrieve(self, images: Tensor, labels: Tensor, draws: Tensor) -> Tensor:
         """Slots of the candidates with the largest adversarial Shapley values."""
@@ -111,7 +111,7 @@ class ASER(ExperienceReplay):
         return candidates[scores.topk(min(self.replay, size)).indices]
 
     def _update(self, images: Tensor, labels: Tensor, draws: Tensor, part: Tensor) -> None:
-        """New pictures take the slots of candidates that are worth less to the classes in memory."""
+        """New images take the slots of candidates that are worth less to the classes in memory."""
         store, new = self._memory.store, len(labels)
         draws, fresh = draws
         n, size = self._sizes()
@@ -120,7 +120,7 @@ class ASER(ExperienceReplay):
         there = turn[others] < n
         free = fresh.scatter(0, others, fresh[others].masked_fill(there, torch.inf))
         candidates = free.argsort()[:size]  # any but those valued upon
-        # New classes would hardly enter if only those in memory had a say: as in the authors' code, new pictures of a
+        # New classes would hardly enter if only those in memory had a say: as in the authors' code, new images of a
         # class whose share of the memory is below a random part of a fair one are valued upon, too.
         share = (labels[:, None] == store.labels).double().mean(1)
         rare = share < part / len(self._network.weight)
@@ -136,7 +136,7 @@ class ASER(ExperienceReplay):
         store.overwrite(slots, kept, torch.where(enters, labels[best.indices], old_labels))
 
     def _sizes(self) -> tuple[int, int]:
-        """Pictures of each class, and of all together, in a set drawn from memory."""
+        """Images of each class, and of all together, in a set drawn from memory."""
         classes = len(self._network.weight)
         n = self.per_class or min(9, max(2, 100 // classes))
         n = max(min(n, self.budget // (2 * classes)), -(-self.replay // classes))
@@ -147,7 +147,7 @@ class ASER(ExperienceReplay):
         return to_device(self._random.uniform(n * self.budget).reshape(n, -1), self._device)
 
     def _described(self, others: Tensor, images: Tensor, labels: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and classes of stored pictures, the new ones and stored pictures again, in one pass."""
+        """Features and classes of stored images, the new ones and stored images again, in one pass."""
         (X_sub, y_sub), (X, y) = self._memory.store.take(others), self._memory.store.take(candidates)
         self._network.eval()
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Pictures made from pictures, where they lie: crops, mirror images, CutMix. The caller draws."""
+"""Images made from images, where they lie: crops, mirror images, CutMix. The caller draws."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 def shift_and_flip(images: Tensor, draws: Tensor) -> Tensor:
-    """A crop of each picture, padded by an eighth (4 of 32 pixels), every other one mirrored; one gather.
+    """A crop of each image, padded by an eighth (4 of 32 pixels), every other one mirrored; one gather.
 
     By numbers drawn in [0, 1), (3, n): down, across, mirrored.
 
@@ -27,7 +27,7 @@ def shift_and_flip(images: Tensor, draws: Tensor) -> Tensor:
 
 
 def brightened(images: Tensor, draws: Tensor) -> Tensor:
-    """EEIL's photometric versions (Castro et al., 2018), by numbers drawn, (2, n): a third of the pictures as they are,
+    """EEIL's photometric versions (Castro et al., 2018), by numbers drawn, (2, n): a third of the images as they are,
     a third brighter or darker by up to 63, a third with 0.2 to 1.8 times their contrast.
 
     >>> images = torch.full((3, 1, 1, 1), 100, dtype=torch.uint8)
@@ -44,7 +44,7 @@ def brightened(images: Tensor, draws: Tensor) -> Tensor:
 
 
 def cut_and_mixed(pixels: Tensor, draws: Tensor, chance: float) -> tuple[Tensor, Tensor]:
-    """CutMix (Yun et al., 2019): one box of every picture (n, 3, size, size) is that of the one before; its share.
+    """CutMix (Yun et al., 2019): one box of every image (n, 3, size, size) is that of the one before; its share.
 
     By four numbers drawn in [0, 1): whether to mix, which happens with this chance, and the box.
     """

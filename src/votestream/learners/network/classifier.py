@@ -1,4 +1,4 @@
-"""The network that the learners on pictures train: a backbone's, with a linear head that grows."""
+"""The network that the learners on images train: a backbone's, with a linear head that grows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.nn import functional as F
 from votestream.backbones import Backbone
 from votestream.io.array_checks import TRAINED, take
 
-# How pictures lie in memory. On 2 CPU cores steps are 1.4 times as fast with the channels last
+# How images lie in memory. On 2 CPU cores steps are 1.4 times as fast with the channels last
 # (`benchmarks/rivals_speed.py --layout` compares).
 LAYOUT = {"cpu": torch.channels_last, "cuda": torch.channels_last}
 
 
 class Classifier(nn.Module):
-    """Logits of every class so far for uint8 pictures (n, size, size, 3): a backbone's network and a linear head.
+    """Logits of every class so far for uint8 images (n, size, size, 3): a backbone's network and a linear head.
 
     Everything in it can be trained; it is a copy, and the backbone stays as it is.
     """
@@ -40,13 +40,13 @@ class Classifier(nn.Module):
         self.to(device)
 
     def pixels(self, images: Tensor) -> Tensor:
-        """The pictures normalised (n, 3, size, size), as the backbone's network takes them; such pass unchanged."""
+        """The images normalised (n, 3, size, size), as the backbone's network takes them; such pass unchanged."""
         if images.is_floating_point():
             return images
         return images.permute(0, 3, 1, 2).to(torch.float32, memory_format=self._layout) * self.scale - self.shift
 
     def features(self, images: Tensor) -> Tensor:
-        """(n, D), what the head takes; of pictures, or of their `pixels`."""
+        """(n, D), what the head takes; of images, or of their `pixels`."""
         output = self.body(self.pixels(images))
         return output.mean(dim=(2, 3)) if output.ndim == 4 else output
 

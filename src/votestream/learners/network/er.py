@@ -14,31 +14,31 @@ from votestream.memory import distinct
 
 @register("er")
 class ExperienceReplay(NetworkLearner):
-    """Every mini-batch is learned together with pictures drawn from a reservoir of the stream (ER).
+    """Every mini-batch is learned together with images drawn from a reservoir of the stream (ER).
 
     Parameters
     ----------
-    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : learning rate of plain SGD, for the whole network.
-    replay : pictures replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
+    replay : images replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
-    batch_size : pictures learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : images learned in one step.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
-    X is pictures: arrays, PIL images, paths. Replay is one step: new and replayed pictures go through the network
+    X is images: arrays, PIL images, paths. Replay is one step: new and replayed images go through the network
     together, as one mini-batch, and the loss is the mean over all of them (the paper's Algorithm 1). RaptorMai's
     public code sends them through one after the other and adds the two means: at the same learning rate a step is
     twice as long, and batch norms see each half alone. That explains several points of difference, either way.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.ExperienceReplay(budget=8, device="cpu").partial_fit(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape, model.exemplars_.features.shape
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.ExperienceReplay(budget=8, device="cpu").partial_fit(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape, model.exemplars_.features.shape
     ((20, 2), (8, 32, 32, 3))
     """
 
-    def _room(self) -> int:
+    def _memory_size(self) -> int:
         return self.budget if self.replay else 1
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
@@ -46,7 +46,7 @@ class ExperienceReplay(NetworkLearner):
         if self.replay and len(self._memory):
             drawn, classes = self._memory.store.take(distinct(self._memory.slots(), self.replay, self._random))
             images, labels = torch.cat((images, drawn)), torch.cat((labels, classes))
-        self._again(self._learn_from, images, labels)
+        self._captured(self._learn_from, images, labels)
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:

@@ -25,7 +25,7 @@ from votestream.learners.network.passes import train
 from votestream.memory.image_memory import to_device
 
 PAPER = 0.05, 256  # learning rate, passes
-PIECE = 1000  # pictures that go to the device at once
+PIECE = 1000  # images that go to the device at once
 
 
 @register("gdumb")
@@ -34,28 +34,28 @@ class GDumb(NetworkLearner):
 
     Parameters
     ----------
-    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : the largest learning rate; it falls to a hundredth of it along cosines of 1, 2, 4, 8, ... passes. The paper's
         0.05 is for networks trained from nothing.
     passes : over the memory, for one training; a power of two ends where a cosine does. The paper's are 256.
     cutmix : probability that a mini-batch is mixed with itself by CutMix.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : of that training.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     preset : "paper" takes the paper's learning rate and number of passes.
     seed, device : "auto" is the GPU if there is one.
 
-    X is pictures: arrays, PIL images, paths. Learning only fills the memory. The first question afterwards trains,
+    X is images: arrays, PIL images, paths. Learning only fills the memory. The first question afterwards trains,
     always from the backbone's weights and with the same seed; the trained network is kept until more is learned, and is
     not saved: a loaded model trains again when asked. SGD with momentum 0.9, weight decay 1e-6 and gradients of
     norm 10 at most; random crops and flips, CutMix. The network of the last pass answers, where the authors' code
     reports its best on the test set; it starts from the backbone's weights, where theirs starts from none.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
     >>> model = vs.GDumb(budget=8, passes=2, device="cpu")
-    >>> model = model.partial_fit(pictures, ["cat"] * 10 + ["dog"] * 10)
-    >>> sorted(model.exemplars_.labels.tolist()), model.predict_proba(pictures).shape
+    >>> model = model.partial_fit(images, ["cat"] * 10 + ["dog"] * 10)
+    >>> sorted(model.exemplars_.labels.tolist()), model.predict_proba(images).shape
     (['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog'], (20, 2))
     """
 
@@ -71,7 +71,7 @@ class GDumb(NetworkLearner):
         cutmix: float = 0.5,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 16,
-        young: int = 20,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
@@ -82,7 +82,7 @@ class GDumb(NetworkLearner):
         self.cutmix = cutmix
         self.backbone = backbone
         self.batch_size = batch_size
-        self.young = young
+        self.close_task_after = close_task_after
         self.preset = preset
         self.seed = seed
         self.device = device
@@ -131,7 +131,7 @@ class GDumb(NetworkLearner):
         return network
 
     def _loss(self, network: nn.Module, pixels: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy; with CutMix, of both labels by the share of the picture that is theirs."""
+        """Cross-entropy; with CutMix, of both labels by the share of the image that is theirs."""
         mixed, share = cut_and_mixed(pixels, torch.rand(4, device=pixels.device), self.cutmix)
         logits = network(mixed)
         own, others = F.cross_entropy(logits, labels), F.cross_entropy(logits, labels.roll(1))
@@ -143,7 +143,7 @@ class GDumb(NetworkLearner):
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate()
         self._memory.restore(part_of(arrays, "memory"), len(self._index))
-        demand(len(self._memory) > 0, "there are no pictures to train on")
+        demand(len(self._memory) > 0, "there are no images to train on")
 
 
 def learning_rate(epoch: int, largest: float) -> float:

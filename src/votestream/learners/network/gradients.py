@@ -1,4 +1,4 @@
-"""Inner products of gradients of single pictures, or of groups of them, of many at once."""
+"""Inner products of gradients of single images, or of groups of them, of many at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from votestream.learners.network.classifier import Classifier
 
 
 def gradient_products(network: Classifier, images: Tensor, labels: Tensor, sums: Tensor | None = None) -> Tensor:
-    """G · Gᵀ (n, n), where row i of G is the gradient of picture i's cross-entropy alone, for all parameters.
+    """G · Gᵀ (n, n), where row i of G is the gradient of image i's cross-entropy alone, for all parameters.
 
-    With `sums` (m, n) G is sums · G, the gradients of m weighted groups of pictures, and the products are (m, m).
+    With `sums` (m, n) G is sums · G, the gradients of m weighted groups of images, and the products are (m, m).
 
-    The network is to be in evaluation mode, so that pictures do not mix in batch norms. All pictures go forward and
-    back once, as one batch: what a layer's weights get from one picture follows from what went into the layer and
+    The network is to be in evaluation mode, so that images do not mix in batch norms. All images go forward and
+    back once, as one batch: what a layer's weights get from one image follows from what went into the layer and
     from the gradient at what came out. Networks with other layers than convolutions, linear layers and batch norms, or
     with layers that see the batch reshaped, go through `torch.func`, which knows them all and is slower.
     """
@@ -66,7 +66,7 @@ def _is_known(layer: nn.Module) -> bool:
 
 
 def _rows(layer: nn.Module, entered: Tensor, delta: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The layer's parameters and their gradients, a row for each picture (n, parameters), in an order of its own."""
+    """The layer's parameters and their gradients, a row for each image (n, parameters), in an order of its own."""
     n = len(delta)
     if isinstance(layer, nn.BatchNorm2d):
         mean, variance = layer.running_mean, layer.running_var

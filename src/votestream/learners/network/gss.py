@@ -17,43 +17,43 @@ from votestream.learners.network.er import ExperienceReplay
 from votestream.learners.network.gradients import gradient_products
 from votestream.memory import GreedyMemory, distinct
 
-FIRST = 1.1  # the score of pictures that have nothing in memory to be compared with, as in the authors' code
+FIRST = 1.1  # the score of images that have nothing in memory to be compared with, as in the authors' code
 
 
 @register("gss")
 class GSS(ExperienceReplay):
-    """Experience replay from a memory that keeps pictures whose gradients point apart (GSS-Greedy).
+    """Experience replay from a memory that keeps images whose gradients point apart (GSS-Greedy).
 
     Parameters
     ----------
-    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : learning rate of plain SGD, for the whole network.
-    replay : pictures replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
-    references : what new pictures are compared with: so many mini-batches of `replay` stored pictures each.
+    replay : images replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
+    references : what new images are compared with: so many mini-batches of `replay` stored images each.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
-    batch_size : pictures learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
-    preset : "paper" takes the paper's Algorithm 2 to the letter, picture by picture: each is compared with so many
+    batch_size : images learned in one step.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
+    preset : "paper" takes the paper's Algorithm 2 to the letter, image by image: each is compared with so many
         single stored `references`, contests a slot if its own score is below 1, and slots are drawn by scores as they
         are. That keeps mostly the first task, in a small memory too. Model files from before there was a preset go
         on like that.
     seed, device : "auto" is the GPU if there is one.
 
-    X is pictures: arrays, PIL images, paths. A picture's score is the largest cosine between its gradient and those of
-    the references, plus 1; gradients are over all parameters, in evaluation mode. While there is room, pictures enter
+    X is images: arrays, PIL images, paths. An image's score is the largest cosine between its gradient and those of
+    the references, plus 1; gradients are over all parameters, in evaluation mode. While there is room, images enter
     with their scores. In a full memory the rule is that of the authors' code and of the public versions after it: if
     the gradient of the whole mini-batch points away from those of all references (a largest cosine below 0), each of
-    its pictures contests a stored one, drawn by scores scaled to [0, 1] by the smallest and the largest of them; no
-    slot is drawn twice for one mini-batch. The step is one, on new and replayed pictures together; the authors took up
+    its images contests a stored one, drawn by scores scaled to [0, 1] by the smallest and the largest of them; no
+    slot is drawn twice for one mini-batch. The step is one, on new and replayed images together; the authors took up
     to ten, in turns.
 
-    A step sends `batch_size + replay` pictures forward and back for the network, and `batch_size + references * replay`
+    A step sends `batch_size + replay` images forward and back for the network, and `batch_size + references * replay`
     once more for the memory: 20 and 110. With the paper's preset the latter are `batch_size + references`, 20.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.GSS(budget=8, device="cpu").partial_fit(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape, model.exemplars_.features.shape
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.GSS(budget=8, device="cpu").partial_fit(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape, model.exemplars_.features.shape
     ((20, 2), (8, 32, 32, 3))
     """
 
@@ -67,12 +67,12 @@ class GSS(ExperienceReplay):
         references: int = 10,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 10,
-        young: int = 20,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        super().__init__(budget, lr, replay, backbone, batch_size, young, seed, device)
+        super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.references = references
         self.preset = preset
 
@@ -82,7 +82,7 @@ class GSS(ExperienceReplay):
         check_choice("preset", self.preset, (None, "paper"))
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return GreedyMemory(self._room(), shape, self._device)
+        return GreedyMemory(self._memory_size(), shape, self._device)
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:
@@ -91,7 +91,7 @@ class GSS(ExperienceReplay):
             self._memory.observe(images, labels, scores[: len(labels)], self._random, gate)
 
     def _scores(self, images: Tensor, labels: Tensor) -> Tensor:
-        """c of each new picture: 1 + the largest cosine of its gradient to the references' (lines 5 to 7), and, but for
+        """c of each new image: 1 + the largest cosine of its gradient to the references' (lines 5 to 7), and, but for
         the paper's preset, c of the whole mini-batch after them.
         """
         memory = self._memory
@@ -99,18 +99,18 @@ class GSS(ExperienceReplay):
             return torch.full((len(labels) + 1,), FIRST, device=images.device)
         if self.preset == "paper":
             drawn = distinct(memory.slots(), self.references, self._random)
-            return self._again(self._to_pictures, images, labels, *memory.store.take(drawn))
+            return self._captured(self._to_images, images, labels, *memory.store.take(drawn))
         size = min(self.replay, len(memory))
         drawn = distinct(memory.slots(), self.references * size, self._random)
         shuffled = drawn[self._random.uniform(len(drawn)).argsort()]  # `distinct` draws a set, in no random order
         stored, classes = memory.store.take(shuffled[: len(drawn) // size * size])
-        return self._again(self._to_batches, images, labels, stored.unflatten(0, (-1, size)), classes.view(-1, size))
+        return self._captured(self._to_batches, images, labels, stored.unflatten(0, (-1, size)), classes.view(-1, size))
 
-    def _to_pictures(self, images: Tensor, labels: Tensor, stored: Tensor, classes: Tensor) -> Tensor:
+    def _to_images(self, images: Tensor, labels: Tensor, stored: Tensor, classes: Tensor) -> Tensor:
         return self._compared(torch.cat((images, stored)), torch.cat((labels, classes)), len(labels))
 
     def _to_batches(self, images: Tensor, labels: Tensor, stored: Tensor, classes: Tensor) -> Tensor:
-        """In evaluation mode the gradient of a mini-batch is that of its pictures, added up."""
+        """In evaluation mode the gradient of a mini-batch is that of its images, added up."""
         n, (batches, size) = len(labels), classes.shape
         sums = groups(n, batches, size, images.device)
         images, labels = torch.cat((images, stored.flatten(0, 1))), torch.cat((labels, classes.flatten()))
@@ -135,7 +135,7 @@ class GSS(ExperienceReplay):
 
 
 def groups(n: int, batches: int, size: int, device: torch.device) -> Tensor:
-    """What to add up of n pictures and of mini-batches after them: each of the n, all of them, and each mini-batch.
+    """What to add up of n images and of mini-batches after them: each of the n, all of them, and each mini-batch.
 
     >>> groups(2, batches=2, size=1, device=torch.device("cpu"))
     tensor([[1., 0., 0., 0.],

@@ -16,28 +16,28 @@ from votestream.memory import distinct
 
 @register("mir")
 class MIR(NetworkLearner):
-    """Experience replay of the stored pictures that the coming step would hurt most (MIR).
+    """Experience replay of the stored images that the coming step would hurt most (MIR).
 
     Parameters
     ----------
-    budget : pictures kept, all classes together. They are kept as they are, uint8 at the network's input size.
+    budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : learning rate of plain SGD, for the whole network; the virtual step takes the same.
-    replay : pictures replayed with each mini-batch.
-    candidates : pictures drawn from memory, among which the replayed ones are found.
+    replay : images replayed with each mini-batch.
+    candidates : images drawn from memory, among which the replayed ones are found.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
-    batch_size : pictures learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : images learned in one step.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
-    X is pictures: arrays, PIL images, paths. As in the paper's Algorithm 1 candidates come from the whole memory, the
-    current task's too (the authors' code leaves those out), and the step is on new and replayed pictures
-    together. Losses are compared in evaluation mode, each picture on its own; public versions let the scoring change
+    X is images: arrays, PIL images, paths. As in the paper's Algorithm 1 candidates come from the whole memory, the
+    current task's too (the authors' code leaves those out), and the step is on new and replayed images
+    together. Losses are compared in evaluation mode, each image on its own; public versions let the scoring change
     the batch norms' statistics.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.MIR(budget=8, replay=2, device="cpu").partial_fit(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape, model.exemplars_.features.shape
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.MIR(budget=8, replay=2, device="cpu").partial_fit(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape, model.exemplars_.features.shape
     ((20, 2), (8, 32, 32, 3))
     """
 
@@ -49,11 +49,11 @@ class MIR(NetworkLearner):
         candidates: int = 50,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 10,
-        young: int = 20,
+        close_task_after: int = 20,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        super().__init__(budget, lr, replay, backbone, batch_size, young, seed, device)
+        super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.candidates = candidates
 
     def _check_params(self) -> None:
@@ -63,9 +63,9 @@ class MIR(NetworkLearner):
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and len(self._memory):
             drawn = self._memory.store.take(distinct(self._memory.slots(), self.candidates, self._random))
-            self._again(self._learn_with_the_worst_of, images, labels, *drawn)
+            self._captured(self._learn_with_the_worst_of, images, labels, *drawn)
         else:
-            self._again(self._learn_from, images, labels)
+            self._captured(self._learn_from, images, labels)
 
     def _learn_with_the_worst_of(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
         if len(drawn) > self.replay:
@@ -74,7 +74,7 @@ class MIR(NetworkLearner):
         self._learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
 
     def _interference(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> Tensor:
-        """How much each drawn picture's loss would rise if the mini-batch alone were learned (s_MI-1).
+        """How much each drawn image's loss would rise if the mini-batch alone were learned (s_MI-1).
 
         Nothing of it stays: the virtual weights are tensors of their own, and the batch norms that the virtual
         step passes through in training mode count into copies of their statistics.

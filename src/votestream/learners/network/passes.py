@@ -1,4 +1,4 @@
-"""Many passes over the pictures of a task: SGD with momentum, a learning rate that drops, pictures on the device."""
+"""Many passes over the images of a task: SGD with momentum, a learning rate that drops, images on the device."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from votestream.compute.graph_cache import Replayed
+from votestream.compute.graph_cache import GraphCache
 from votestream.learners.network.augmentation import brightened, shift_and_flip
 from votestream.learners.network.classifier import Classifier
 
-Loss = Callable[[Tensor, Tensor], Tensor]  # of normalised pictures and class numbers
+Loss = Callable[[Tensor, Tensor], Tensor]  # of normalised images and class numbers
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     """As many passes as there are learning rates; the network is left in evaluation mode.
 
     `augment` is None, "shift" (random crops and mirror images) or "colour" (those, and brightness or contrast). Mini-
-    batches are of nearly equal size: where three may be in one, no batch norm sees a last picture alone. Gradients
+    batches are of nearly equal size: where three may be in one, no batch norm sees a last image alone. Gradients
     longer than `largest`, all parameters together, are shortened to it. On a GPU the passes forward are in bfloat16,
     unless `half` is False, what is random is drawn and sent once a pass, steps are replayed, and none waits for the
     device.
@@ -44,7 +44,7 @@ def train(
     parts = math.ceil(n / batch_size)
     parameters = list(network.parameters())
     optimiser = torch.optim.SGD(parameters, rates[0], momentum, weight_decay=weight_decay, fused=device.type == "cuda")
-    again = Replayed()
+    again = GraphCache()
 
     def gradient(rows: Tensor, drawn: Tensor) -> tuple[Tensor | None, ...]:
         batch = images[rows]

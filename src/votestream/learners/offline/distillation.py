@@ -14,7 +14,7 @@ def answers(teacher: nn.Module, pixels: Tensor) -> Tensor:
 
 
 def soft_cross_entropy(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """-Σ p log q over classes, mean over pictures; p and q are the softmax of teacher and student, both over T.
+    """-Σ p log q over classes, mean over images; p and q are the softmax of teacher and student, both over T.
 
     >>> float(soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[9.0, -9.0]]), 2.0))  # log 2
     0.6931471824645996
@@ -26,7 +26,7 @@ def soft_cross_entropy(logits: Tensor, teacher: Tensor, temperature: float) -> T
 def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor, temperature: float) -> Tensor:
     """(1 - λ) cross-entropy over all classes + λ distillation over the old ones, λ = n_old / n: of BiC and WA.
 
-    The teacher, the logits of the network before, is None where no class is old (`knowledge.untaught`).
+    The teacher, the logits of the network before, is None where no class is old (`knowledge.absent_classes`).
     """
     value, share = F.cross_entropy(logits.float(), labels), len(old) / logits.shape[1]
     if teacher is None:
@@ -38,8 +38,8 @@ def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Ten
 def sigmoid_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor) -> Tensor:
     """iCaRL's Algorithm 3: every class a yes or no; old classes' answers are the teacher's, new ones' the labels.
 
-    The teacher, the logits of the network before, is None where no class is old (`knowledge.untaught`).
-    Summed over classes as the paper writes it, mean over pictures. The authors' code takes the mean over the 100
+    The teacher, the logits of the network before, is None where no class is old (`knowledge.absent_classes`).
+    Summed over classes as the paper writes it, mean over images. The authors' code takes the mean over the 100
     classes too, so its learning rate of 2.0 is 0.02 here, and its weight decay of 1e-5 is 1e-3.
     """
     targets = torch.zeros_like(logits, dtype=torch.float32).scatter_(1, labels[:, None], 1.0)

@@ -13,7 +13,7 @@ from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss, dropping
 from votestream.learners.offline.distillation import answers, soft_cross_entropy
-from votestream.learners.offline.knowledge import Knowledge, Pictures, both, select, untaught
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, select
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 TEMPERATURE = 2.0
@@ -22,23 +22,24 @@ TUNING = 3 / 7  # of the passes: 30 of 70
 
 @register("eeil")
 class EEIL(OfflineLearner):
-    """Cross-entropy and one distillation for each task's classes, then a fine-tuning with as many pictures of each.
+    """Cross-entropy and one distillation for each task's classes, then a fine-tuning with as many images of each.
 
     Parameters
     ----------
     budget : exemplars kept by herding, all classes together.
     lr : of the first stage, divided by 10 after every quarter of its passes; the second begins at a tenth.
     epochs : passes over a task, 4 in 7 (40 of 70) in the first stage, 3 in 7 in the second; the first task has one.
-    augment : crops and mirror images, brightness, contrast: a pass shows one of the paper's twelve versions of a
-        picture, drawn anew, where theirs shows all twelve.
-    momentum, weight_decay, batch_size, room, backbone, young, preset, seed, device : as in `FineTuning`.
+    augment : crops and mirror images, brightness, contrast: a pass shows one of the paper's twelve versions of an
+        image, drawn anew, where theirs shows all twelve.
+    momentum, weight_decay, batch_size, max_waiting, backbone, close_task_after, preset, seed, device :
+        as in `FineTuning`.
 
     The noise that the paper adds to gradients is left out.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.EEIL(budget=8, epochs=2, device="cpu").fit_task(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.EEIL(budget=8, epochs=2, device="cpu").fit_task(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape
     (20, 2)
     """
 
@@ -56,21 +57,34 @@ class EEIL(OfflineLearner):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,
-        room: int = 50_000,
-        young: int = 20,
+        max_waiting: int = 50_000,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        more = augment, backbone, batch_size, room, young, preset, seed, device
-        super().__init__(budget, lr, epochs, momentum, weight_decay, *more)
+        super().__init__(
+            budget=budget,
+            lr=lr,
+            epochs=epochs,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            augment=augment,
+            backbone=backbone,
+            batch_size=batch_size,
+            max_waiting=max_waiting,
+            close_task_after=close_task_after,
+            preset=preset,
+            seed=seed,
+            device=device,
+        )
 
     def _learn_task(
-        self, network: Classifier, before: Knowledge, new: Pictures, random: torch.Generator
-    ) -> tuple[Pictures, dict[str, Tensor]]:
+        self, network: Classifier, before: Knowledge, new: LabelledImages, random: torch.Generator
+    ) -> tuple[LabelledImages, dict[str, Tensor]]:
         tuning = max(1, round(self._passes() * TUNING))
         main = dropping(self.lr, max(1, self._passes() - tuning), self._drops, self._factor)
-        old = untaught(before, new)
+        old = absent_classes(before, new)
         self._pass(network, both(before.exemplars, new), self._loss(network, before, old), random, main)
         balanced = self._balanced(network, before, new)
         if before.n_classes and len(balanced[1]):
@@ -79,8 +93,8 @@ class EEIL(OfflineLearner):
             self._pass(network, balanced, self._loss(network, before, old, after_main), random, rates)
         return self._select(network, before.exemplars, new), {}
 
-    def _balanced(self, network: Classifier, before: Knowledge, new: Pictures) -> Pictures:
-        """As many pictures of every class, chosen by herding: as there are of the class with the fewest."""
+    def _balanced(self, network: Classifier, before: Knowledge, new: LabelledImages) -> LabelledImages:
+        """As many images of every class, chosen by herding: as there are of the class with the fewest."""
         counts = torch.bincount(both(before.exemplars, new)[1], minlength=len(network.weight))
         return select(network, before.exemplars, new, quota=int(counts.min()))
 

@@ -21,18 +21,18 @@ class FineTuning(OfflineLearner):
     budget : exemplars kept by herding, all classes together, trained on with every later task; 0 keeps none.
     lr, momentum, weight_decay : of the SGD; the rate is divided by 5 after 70% and 90% of the passes (iCaRL's).
     epochs : passes over a task.
-    augment : random crops and mirror images. False where a mirrored picture is another thing, such as a letter.
+    augment : random crops and mirror images. False where a mirrored image is another thing, such as a letter.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
-    batch_size : pictures of one step.
-    room : pictures that may wait for their task to be over (`partial_fit`); a longer task is learned in parts.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    batch_size : images of one step.
+    max_waiting : images that may wait for their task to be over (`partial_fit`); a longer task is learned in parts.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     preset : "short" makes a fifth of the passes, the learning rate dropping accordingly.
     seed, device : "auto" is the GPU if there is one. There the network computes in bfloat16 while it is trained.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.FineTuning(budget=8, epochs=2, device="cpu").fit_task(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape, model.exemplars_.labels.tolist()
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.FineTuning(budget=8, epochs=2, device="cpu").fit_task(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape, model.exemplars_.labels.tolist()
     ((20, 2), ['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog'])
     """
 

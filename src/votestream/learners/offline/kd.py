@@ -22,15 +22,15 @@ class KnowledgeDistillation(OfflineLearner):
     Parameters
     ----------
     budget : exemplars; 0, none, is the paper's.
-    lr, epochs, momentum, weight_decay, augment, batch_size, room, backbone, young, preset, seed, device :
-        as in `FineTuning`.
+    lr, epochs, momentum, weight_decay, augment, batch_size, max_waiting, backbone, close_task_after, preset, seed,
+    device : as in `FineTuning`.
 
     The distillation, at temperature T = 2, is weighed by T², which keeps its gradient comparable to the labels'.
 
     >>> import numpy as np, votestream as vs
-    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
-    >>> model = vs.KnowledgeDistillation(epochs=1, device="cpu").fit_task(pictures, ["cat", "dog"] * 10)
-    >>> model.predict_proba(pictures).shape, len(model.exemplars_.labels)
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> model = vs.KnowledgeDistillation(epochs=1, device="cpu").fit_task(images, ["cat", "dog"] * 10)
+    >>> model.predict_proba(images).shape, len(model.exemplars_.labels)
     ((20, 2), 0)
     """
 

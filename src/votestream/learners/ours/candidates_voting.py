@@ -55,7 +55,7 @@ class CandidatesVoting(ExemplarLearner):
         and all later ones by the same factor, a number multiplies. What is stored stays unscaled.
     centre : the head takes each feature vector less the mean of its elements. Features behind a ReLU share a
         large mean that tells no class from another and keeps SGD from settling.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False. An
         argument that is given another value than its default wins.
@@ -105,7 +105,7 @@ class CandidatesVoting(ExemplarLearner):
         init: str = "uniform",
         scale: float | str | None = "auto",
         centre: bool = True,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         preset: str | None = None,
         seed: int = 0,
@@ -128,7 +128,7 @@ class CandidatesVoting(ExemplarLearner):
         self.init = init
         self.scale = scale
         self.centre = centre
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.preset = preset
         self.seed = seed
@@ -141,7 +141,7 @@ class CandidatesVoting(ExemplarLearner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "batch_size", "young"):
+        for name in ("budget", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
@@ -161,7 +161,7 @@ class CandidatesVoting(ExemplarLearner):
         if self.scale not in (None, "auto"):
             check_positive("scale (None, 'auto' or a number)", self.scale)
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
@@ -354,6 +354,12 @@ class CandidatesVoting(ExemplarLearner):
     def _take_pilot(self, sigma: NDArray[np.float32]) -> Pilot:
         """Of the exemplars as they are now, each to be augmented once as in learning (Eq. 2)."""
         return Pilot.of(self._memory.store, self._task_numbers(), np.float32(self.alpha_r) * sigma)
+
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
+        self._head.forget(number)
+        self._samples = int(self._memory.statistics.counts.sum())
+        self._pilot = None  # taken anew, of the exemplars that are left
 
     # ---- what was learned -----------------------------------------------------------------------
 

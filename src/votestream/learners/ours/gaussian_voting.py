@@ -53,7 +53,7 @@ class GaussianVoting(Learner):
         are surer than they should be; None is sqrt(D) / 4. Decisions do not depend on it.
     block : rows folded in at once; None is 512, or what a sixth of the budget beside W holds. 1 lets no row wait, so
         that no single sample's feature is kept where a class has three or more, and learns slowly.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
     track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
@@ -79,7 +79,7 @@ class GaussianVoting(Learner):
         power: float | str = "auto",
         temperature: float | None = None,
         block: int | None = None,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
@@ -92,7 +92,7 @@ class GaussianVoting(Learner):
         self.power = power
         self.temperature = temperature
         self.block = block
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
@@ -100,7 +100,7 @@ class GaussianVoting(Learner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("batch_size", "young"):
+        for name in ("batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         for name in ("budget_bytes", "rank", "block"):
             if getattr(self, name) is not None:
@@ -112,7 +112,7 @@ class GaussianVoting(Learner):
         if self.power != "auto":
             check_positive("power (a number, or 'auto')", self.power)
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         if self.budget_bytes is None or soon == known:
             return
         needed = self._bytes_without_directions(width, soon)
@@ -241,6 +241,29 @@ class GaussianVoting(Learner):
         W *= 1 - shrink
         W[np.diag_indices(width)] = np.maximum(diagonal, max(floor, LEAST_VARIANCE)) * (1 + 1e-4)
         return W
+
+    # ---- corrections ----------------------------------------------------------------------------
+
+    mergeable = True
+    _merged_alike = ("_unit", "_power")
+
+    def _forget(self, number: int) -> None:
+        self._pending.forget(number)
+        if number < len(self._gaussians.counts):
+            self._gaussians.forget(number)
+
+    def _join(self, number: int, into: int) -> None:
+        self._fold_all()
+        self._gaussians.join(number, into, self._rank_for(len(self._index)))
+
+    def _merge(self, other: GaussianVoting, numbers: NDArray[np.int64]) -> None:
+        self._fold_all()
+        self._gaussians.merge(other._settled(), numbers, self._rank_for(len(self._index)))
+
+    def _fold_all(self) -> None:
+        """No row waits any more."""
+        self._gaussians = self._settled()
+        self._pending.drop()
 
     # ---- what was learned -----------------------------------------------------------------------
 

@@ -15,13 +15,13 @@ import votestream
 ROOT = Path(votestream.__file__).parent
 # A room imports rooms that stand before it here, but for those named as apart from it.
 ORDER = (
-    *("common", "io", "compute", "core", "memory", "images", "backbones", "learners", "pipeline", "streams"),
+    *("common", "io", "compute", "memory", "life", "core", "images", "backbones", "learners", "pipeline", "streams"),
     *("bench", "photos", "testing", "cli"),
 )
 APART = {
-    "images": {"io", "compute", "core", "memory"},
-    "backbones": {"core", "memory"},
-    "streams": {"io", "compute", "core", "memory", "learners", "pipeline"},
+    "images": {"io", "compute", "core", "memory", "life"},
+    "backbones": {"core", "memory", "life"},
+    "streams": {"io", "compute", "core", "memory", "life", "learners", "pipeline"},
     "photos": {"bench", "streams"},
     "testing": {"bench", "photos", "streams"},
 }

@@ -21,6 +21,7 @@ from votestream.io.model_files import joined, part_of
 from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, prepare
 from votestream.learners.ours.gaussian_shortlist import MANY, Shortlist
 from votestream.learners.statistics.power import to_power
+from votestream.life import Tracker
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 
 RANK = 16  # directions of a class
@@ -42,7 +43,8 @@ class GaussianVoting(Learner):
 
     Parameters
     ----------
-    budget_bytes : most that may be kept; the number of directions falls as classes come. None: no limit.
+    budget_bytes : most that may be kept, a track record counted in; the number of directions falls as classes come.
+        None: no limit.
     rank : directions kept of each class, at most; None is 16, or up to 32 where the budget has room.
     strength : how much the class's own directions count once it has many samples.
     few : samples at which they count half as much.
@@ -55,6 +57,7 @@ class GaussianVoting(Learner):
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -81,6 +84,7 @@ class GaussianVoting(Learner):
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget_bytes = budget_bytes
         self.rank = rank
@@ -93,6 +97,7 @@ class GaussianVoting(Learner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -115,7 +120,8 @@ class GaussianVoting(Learner):
         if needed > self.budget_bytes:
             raise ValueError(
                 f"budget_bytes={self.budget_bytes} is too small: {soon} classes of {width} features take {needed} "
-                "bytes for their means and the covariance they share, before any direction"
+                "bytes for their means, the covariance they share and, where one is kept, the track record, before any "
+                "direction"
             )
 
     def _block_rows(self, width: int) -> int:
@@ -123,12 +129,15 @@ class GaussianVoting(Learner):
             return self.block
         if self.budget_bytes is None:
             return BLOCK
-        left = self.budget_bytes - SharedScatter.bytes_for(width)
+        left = self.budget_bytes - SharedScatter.bytes_for(width) - self._tracker_bytes(width, 0)
         return min(BLOCK, max(1, left // 6 // Pending.bytes_a_row(width)))
 
     def _bytes_without_directions(self, width: int, n_classes: int) -> int:
         waiting = self._block_rows(width) * Pending.bytes_a_row(width)
-        return waiting + ClassGaussians.bytes_for(width, n_classes)[0]
+        return waiting + ClassGaussians.bytes_for(width, n_classes)[0] + self._tracker_bytes(width, n_classes)
+
+    def _tracker_bytes(self, width: int, n_classes: int) -> int:
+        return Tracker.bytes_for(width, n_classes) if self.track else 0
 
     def _rank_for(self, n_classes: int) -> int:
         """As many directions as the budget has room for."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from votestream.common.validation import as_labels, check_known_labels
 from votestream.core.guard import Guarded
 from votestream.core.tasks import TaskLedger
+from votestream.life import Tracker
 
 C = TypeVar("C", bound="Corrections")
 
@@ -18,6 +19,7 @@ class Corrections(Guarded):
 
     _index: dict[str | int, int]
     _tasks: TaskLedger
+    _tracker: Tracker | None
     _broken: bool
 
     def forget(self: C, label: str | int) -> C:
@@ -68,6 +70,8 @@ class Corrections(Guarded):
             kept = [label for label, own in self._index.items() if own != number]
             self._index = {label: place for place, label in enumerate(kept)}
             change(*arguments)
+            if self._tracker is not None:
+                (self._tracker.forget if len(arguments) == 1 else self._tracker.join)(*arguments)
         except BaseException:  # as in partial_fit
             self._broken = True
             raise

@@ -1,1 +1,6 @@
-"""A model's life: what is kept beside learning, so that a model can be judged and corrected."""
+"""A model's life: its track record, confidence calibrated by it, what it does not know, and drift."""
+
+from votestream.life.report import TrackReport
+from votestream.life.tracker import Answers, Tracker
+
+__all__ = ["Answers", "TrackReport", "Tracker"]

@@ -20,6 +20,7 @@ from votestream.images.convert import ImagesLike, as_sequence
 from votestream.io.array_checks import demand
 from votestream.io.file_header import learner_in
 from votestream.learners.ours.gaussian_voting import GaussianVoting
+from votestream.life import TrackReport
 
 
 @register("image_classifier")
@@ -127,6 +128,14 @@ class ImageClassifier(Learner):
         """The probability of each class, (n, C), columns as `classes_`."""
         return self.learner_.predict_proba(self.backbone_(X))
 
+    def unknown_score(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
+        """How unlike everything learned each picture is, (n,) in [0, 1), where the learner has `track=True`."""
+        return self.learner_.unknown_score(self.backbone_(X))
+
+    def track_record(self) -> TrackReport:
+        """How good this model is, where the learner has `track=True`."""
+        return self.learner_.track_record()
+
     def vote(self, X: ImagesLike) -> Vote:
         """How each decision fell, for learners that vote."""
         return self.learner_.vote(self.backbone_(X))
@@ -213,7 +222,7 @@ class ImageClassifier(Learner):
         return {"learner": self.name, "backbone": describe(self.backbone_), "inner": self.learner_._header()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return self.learner_._arrays()
+        return self.learner_._saved_arrays()
 
     @classmethod
     def _from_file(

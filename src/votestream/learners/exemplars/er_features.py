@@ -38,6 +38,8 @@ class FeatureReplay(ExemplarLearner):
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     seed, device : "auto" is the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record` and `unknown_score`. Probabilities are not
+        calibrated by it: this learner forgets, and records of the newest classes say nothing of the others.
 
     >>> import votestream as vs
     >>> model = vs.FeatureReplay(budget=10)
@@ -48,6 +50,7 @@ class FeatureReplay(ExemplarLearner):
     """
 
     _fixed = ("budget", "keep", "scale", "centre", "seed")
+    _record_fade = None  # it forgets: the newest classes do far better than the others, and records are of these
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class FeatureReplay(ExemplarLearner):
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget = budget
         self.lr = lr
@@ -72,6 +76,7 @@ class FeatureReplay(ExemplarLearner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

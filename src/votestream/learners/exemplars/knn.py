@@ -35,6 +35,7 @@ class NearestNeighbours(ExemplarLearner):
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : the seed is for rules that draw; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import votestream as vs
     >>> model = vs.NearestNeighbours(k=3, weights="majority")
@@ -56,6 +57,7 @@ class NearestNeighbours(ExemplarLearner):
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget = budget
         self.k = k
@@ -65,6 +67,7 @@ class NearestNeighbours(ExemplarLearner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

@@ -60,6 +60,7 @@ class CandidatesVoting(ExemplarLearner):
     preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False. An
         argument that is given another value than its default wins.
     seed, device : "auto" is the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     The paper's ablation: Baseline is `augment=False, decide="argmax"`; with EA `decide="argmax"`; with
     candidates but no prior incorporation `decide="nearest"`. Its CN is `pairs=0, freeze=False,
@@ -82,6 +83,7 @@ class CandidatesVoting(ExemplarLearner):
     """
 
     _working = ("_earlier", "_pilot")
+    _record_fade = 0.5  # the newest classes do better than the frozen ones: earlier records are to keep their weight
     _fixed = ("budget", "freeze", "keep", "quota", "expected_classes", "bias", "init", "scale", "centre", "seed")
     _asked_with = ("beta", "decide", "preset")
 
@@ -108,6 +110,7 @@ class CandidatesVoting(ExemplarLearner):
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget = budget
         self.lr = lr
@@ -130,6 +133,7 @@ class CandidatesVoting(ExemplarLearner):
         self.preset = preset
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _setting(self, name: str) -> Any:
         """An argument, or the preset's value where the argument has its default."""

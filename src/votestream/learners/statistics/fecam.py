@@ -40,6 +40,8 @@ class FeCAM(MomentLearner):
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict samples before they are learned (a mini-batch whenever the stream is 5 % longer, as preparing takes
+        long), for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -54,6 +56,7 @@ class FeCAM(MomentLearner):
     _merged_alike = ("_unit", "_power")
     _fixed = ("tukey",)
     _asked_with = ("gamma",)
+    _test_growth = 1.05
     block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows
 
     def __init__(
@@ -64,6 +67,7 @@ class FeCAM(MomentLearner):
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.gamma = gamma
         self.tukey = tukey
@@ -71,6 +75,7 @@ class FeCAM(MomentLearner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

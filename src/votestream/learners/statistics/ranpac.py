@@ -50,6 +50,8 @@ class RanPAC(Learner):
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : "auto" is the GPU if there is one.
+    track : predict samples before they are learned (a mini-batch whenever the stream is half as long again, as
+        solving takes seconds), for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -62,6 +64,7 @@ class RanPAC(Learner):
 
     _fixed = ("projection", "preset")
     _asked_with = ("ridge",)
+    _test_growth = 1.5
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class RanPAC(Learner):
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.projection = projection
         self.ridge = ridge
@@ -80,6 +84,7 @@ class RanPAC(Learner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

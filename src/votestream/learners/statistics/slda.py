@@ -32,6 +32,7 @@ class StreamingLDA(LinearLearner):
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -53,6 +54,7 @@ class StreamingLDA(LinearLearner):
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.shrinkage = shrinkage
         self.prior = prior
@@ -60,6 +62,7 @@ class StreamingLDA(LinearLearner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

@@ -82,7 +82,7 @@ def test_undo_in_steps_is_undo_at_once_and_ends_within_a_call(photos, model):
     assert sum(counts(model).values()) == 13
     journal = lessons_in(model)
     assert len(journal) == 13
-    plain = vs.create("gaussian_voting", block=1, device="auto")
+    plain = vs.create("gaussian_voting", block=1, track=True, device="auto")
     plain.partial_fit(np.concatenate([call.features for call in journal.calls]), journal.labels, task="run 1")
     plain = ImageClassifier("pixels", plain)
     plain.save(copy)

@@ -130,6 +130,15 @@ def predict(
         typer.Option(metavar="FOLDER", help="Copy each photo into a folder there, named after its predicted class."),
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="With --sort-into: links in place of copies.")] = False,
+    unknown: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=0.5,
+            help="Say unknown where a photo is less like what was learned than all but this share of known photos; "
+            "0: never.",
+        ),
+    ] = 0.05,
     device: Device = None,
     max_pixels: MaxPixels = None,
 ) -> None:
@@ -153,7 +162,7 @@ def predict(
     if sort_into is not None:
         sorter = Sorter(sort_into, link)
         paths = [path for path in paths if not below(path, sort_into)]  # sorted by an earlier run
-    for answer in answers(asked, paths, top):
+    for answer in answers(asked, paths, top, unknown):
         if answer.problem:
             problems.append(answer.problem)
             continue

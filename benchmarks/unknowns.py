@@ -82,7 +82,8 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--photos", nargs="*", type=Path, default=[], help="folders of photos")
     parser.add_argument("--samples", type=int, help="samples a class of CIFAR-100; all unless given")
-    parser.add_argument("--learner", default="gaussian_voting")
+    parser.add_argument("--learner", default="ncm", help="the scores are the same for all, the probabilities are not")
+    parser.add_argument("--only-photos", action="store_true", help="leave out CIFAR-100")
     parser.add_argument("--seeds", nargs="+", type=int, default=range(5))
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
@@ -94,7 +95,6 @@ def main() -> None:
 def measure(given: argparse.Namespace) -> None:
     backbone = vs.create_backbone(given.backbone)
     sets = {folder.name: photos(folder, backbone) for folder in given.photos}
-    X, y, X_test, y_test = cifar100(given)
 
     def keep(
         known: str, unknown: str, seed: int, samples: Any, models: tuple[Any, Any], A: np.ndarray, B: np.ndarray
@@ -104,7 +104,8 @@ def measure(given: argparse.Namespace) -> None:
         row |= {"tested on": tested_on(given), "version": vs.__version__, "command": COMMAND}
         append(RESULTS / "unknowns.csv", row, FIELDS)
 
-    for seed in given.seeds:
+    X, y, X_test, y_test = (np.empty(0),) * 4 if given.only_photos else cifar100(given)
+    for seed in [] if given.only_photos else given.seeds:
         known = np.random.default_rng(seed).permutation(np.unique(y))[:50]
         rows = few(y, known, given.samples)
         models = taught(given.learner, seed, X[rows], y[rows])
@@ -112,6 +113,7 @@ def measure(given: argparse.Namespace) -> None:
         keep("CIFAR-100, 50 classes", "its other classes", seed, samples, models, X_test[own], X_test[~own])
         for name, (F, _, _) in sets.items():
             keep("CIFAR-100, 50 classes", f"{name} photos", seed, samples, models, X_test[own], F)
+    for seed in given.seeds:
         for name, (F, labels, test) in sets.items():
             half = np.random.default_rng(seed).permutation(np.unique(labels))[: (len(np.unique(labels)) + 1) // 2]
             own = np.isin(labels, half)

@@ -49,9 +49,12 @@ def test_a_change_does_not_become_the_norm_while_it_lasts_and_ends_when_it_does(
     met(200, 0.0, 0)
     assert watch.alarms() == []
     met(300, 3.0, 200)
-    assert [alarm[:2] for alarm in watch.alarms()] == [(0, "distance")]
+    ((number, sign, since, until),) = watch.alarms()
+    assert (number, sign, until) == (0, "distance", None)
+    assert 195 <= since <= 205
     met(100, 0.0, 500)
-    assert watch.alarms() == []
+    assert [alarm[:3] for alarm in watch.alarms()] == [(0, "distance", since)]
+    assert 500 <= watch.alarms()[0][3] < 600
 
 
 def test_samples_that_are_all_the_same_are_no_alarm():

@@ -19,8 +19,12 @@ SIGNS = ("accuracy", "distance")
 
 # Columns of the table of a class.
 TESTS, WRONG, MEAN, SQUARES = range(4)  # its past
-EVIDENCE, SINCE = slice(4, 6), slice(6, 8)  # of each sign
-COLUMNS = 8
+EVIDENCE, RISING = slice(4, 6), slice(6, 8)  # of each sign, and since when it rises
+BEGIN, END = (
+    slice(8, 10),
+    slice(10, 12),
+)  # of the newest alarm: since when, and its last sample so far; 0 where none was
+COLUMNS = 12
 
 
 class DriftWatch:
@@ -28,14 +32,14 @@ class DriftWatch:
 
     Evidence is the log likelihood ratio of "changed" against "as it was", summed up, never below zero: half of the
     right answers now wrong; or samples 1.5 standard deviations farther away. It begins to rise when the change begins,
-    which is when `since` says. While it is high the past is not updated, so that a change does not become the norm.
+    which is when an alarm says. While it is high the past is not updated, so that a change does not become the norm.
 
     >>> watch = DriftWatch()
     >>> watch.grow(1)
     >>> for place in range(100):
     ...     watch.add(0, wrong=place >= 60, distance=1.0 + place % 3, place=place)
     >>> watch.alarms()
-    [(0, 'accuracy', 60)]
+    [(0, 'accuracy', 60, None)]
     """
 
     def __init__(self) -> None:
@@ -63,8 +67,10 @@ class DriftWatch:
             for sign, step in enumerate(steps):
                 before = row[EVIDENCE][sign]
                 if before == 0:
-                    row[SINCE][sign] = place
+                    row[RISING][sign] = place
                 row[EVIDENCE][sign] = min(max(0.0, before + step), 2 * ALARM)
+                if row[EVIDENCE][sign] >= ALARM:
+                    row[BEGIN][sign], row[END][sign] = row[RISING][sign], place
         if row[EVIDENCE].max() < ALARM / 2:
             row[TESTS] = tests + 1
             row[WRONG] = wrongs + wrong
@@ -85,15 +91,20 @@ class DriftWatch:
         for row, number in zip(other._table, numbers.tolist(), strict=False):
             if row[TESTS] > self._table[number, TESTS]:
                 self._table[number] = row
-                self._table[number, SINCE] += samples
+                for places in (self._table[number, RISING], self._table[number, BEGIN], self._table[number, END]):
+                    places[places > 0] += samples
 
-    def alarms(self) -> list[tuple[int, str, int]]:
-        """The class, "accuracy" or "distance", and since which place of the stream."""
+    def alarms(self) -> list[tuple[int, str, int, int | None]]:
+        """The class, "accuracy" or "distance", from which place of the stream to which; None where it goes on.
+
+        An alarm ends when the class has been learned as it is now, or is again as it was.
+        """
         found = []
         for number, row in enumerate(self._table[: self.n_classes]):
             for sign, name in enumerate(SIGNS):
-                if row[EVIDENCE][sign] >= ALARM:
-                    found.append((number, name, int(row[SINCE][sign])))
+                if row[END][sign]:
+                    over = row[EVIDENCE][sign] < ALARM
+                    found.append((number, name, int(row[BEGIN][sign]), int(row[END][sign]) if over else None))
         return found
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -101,7 +112,7 @@ class DriftWatch:
 
     def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
         table = take(state, "table", np.float64, (n_classes, COLUMNS), -1e12, MANY)
-        for column in (TESTS, WRONG, SQUARES, EVIDENCE, SINCE):
+        for column in (TESTS, WRONG, SQUARES, EVIDENCE, RISING, BEGIN, END):
             take(
                 {"table": np.ascontiguousarray(table[:, column])}, "table", np.float64, table[:, column].shape, 0, MANY
             )

@@ -83,11 +83,15 @@ class Period(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """A class that is not as it was, by its "accuracy" or by the "distance" of its samples; since which sample."""
+    """A class that was not as before, by its "accuracy" or by the "distance" of its samples, from a sample on.
+
+    `until` is None while it goes on. It ends when the class has been learned as it is now, or is again as it was.
+    """
 
     label: Label
     sign: str
     since: int
+    until: int | None
 
 
 class Strange(NamedTuple):
@@ -135,7 +139,8 @@ class TrackReport:
             if bin.confidence is not None and bin.score.accuracy is not None:
                 lines.append(f"stated {100 * bin.confidence:.0f} %: right {bin.score}")
         for change in self.drift:
-            lines.append(f"{shown(change.label)} has changed ({change.sign}) since sample {change.since}")
+            end = "" if change.until is None else f", until sample {change.until}"
+            lines.append(f"{shown(change.label)} has changed ({change.sign}) since sample {change.since}{end}")
         return "\n".join(lines)
 
 

@@ -136,7 +136,7 @@ class Tracker:
         self, labels: list[Label], order: list[int], tasks: list[int], task_names: list[Label | None]
     ) -> TrackReport:
         """Labels and tasks are by class number; `order` lists these as the report does."""
-        drift = tuple(Drift(labels[number], sign, since) for number, sign, since in self._drift.alarms())
+        drift = tuple(Drift(labels[alarm[0]], *alarm[1:]) for alarm in self._drift.alarms())
         return TrackReport(**self._record.parts(labels, order, self._moments.counts, tasks, task_names), drift=drift)
 
     def state(self) -> dict[str, NDArray[Any]]:

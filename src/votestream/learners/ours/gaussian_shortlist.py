@@ -95,24 +95,27 @@ class Shortlist(GaussianPredictor):
         return chosen
 
     def _shortlists(self, Z: NDArray[np.float32], size: NDArray[np.float32]) -> Pairs:
-        """The classes on each row's list, row by row; none of a row whose list is too long.
+        """The classes on each row's list, row by row; none of a row whose list is too long."""
+        parts = slices(np.arange(len(Z), dtype=np.int32), 4 * len(self.directions))
+        found = [self._listed(some, Z[some], size[some]) for some in parts]
+        rows, classes, scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return rows, classes, scores
+
+    def _listed(self, numbers: NDArray[np.int32], Z: NDArray[np.float32], size: NDArray[np.float32]) -> Pairs:
+        """The same for a few rows of these numbers.
 
         Classes stand in groups, and the best of each is found: at least LISTED classes are as good as the group that is
         LISTED-best. That is far less work than a partition of all classes.
         """
-        found, n_classes = [], len(self.directions)
-        for some in slices(np.arange(len(Z), dtype=np.int32), 2 * n_classes):
-            scores = self._mean_parts(Z[some], size[some])
-            best = scores[:, : n_classes // LONGEST * LONGEST].reshape(len(some), -1, LONGEST).max(1)
-            first = best.max(1)
-            least = np.partition(best, -LISTED, axis=1)[:, -LISTED].clip(first - FAR, first - NEAR)
-            listed = scores >= least[:, None]
-            listed[np.count_nonzero(listed, axis=1) > LONGEST] = False
-            places = np.flatnonzero(listed)
-            rows, classes = np.divmod(places, n_classes)
-            found.append((some[rows], classes.astype(np.int32), scores.reshape(-1)[places]))
-        rows, classes, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return rows, classes, scores
+        scores, n_classes = self._mean_parts(Z, size), len(self.directions)
+        best = scores[:, : n_classes // LONGEST * LONGEST].reshape(len(Z), -1, LONGEST).max(1)
+        first = best.max(1)
+        least = np.partition(best, -LISTED, axis=1)[:, -LISTED].clip(first - FAR, first - NEAR)
+        listed = scores >= least[:, None]
+        listed[np.count_nonzero(listed, axis=1) > LONGEST] = False
+        places = np.flatnonzero(listed)
+        rows, classes = np.divmod(places, n_classes)
+        return numbers[rows], classes.astype(np.int32), scores.reshape(-1)[places]
 
     def _mean_parts(self, Z: NDArray[np.float32], size: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.concatenate((Z, size, np.ones_like(size)), axis=1) @ self.table

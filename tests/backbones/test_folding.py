@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from votestream.backbones.folding import fold_batch_norms
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones.networks.folding import fold_batch_norms
+from votestream.backbones.networks.resnet import ReducedResNet18
 
 from .samples import shuffle_batch_norms
 

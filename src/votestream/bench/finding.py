@@ -102,9 +102,9 @@ def missing_data(spec: StreamSpec, data_dir: str | None) -> str | None:
     return f"{source.name} is not in {folder}: {how_to_get(source, folder)}."
 
 
-@lru_cache(maxsize=2)
-def the_backbone(name: str, device: str) -> Backbone:
-    return create_backbone(name, device=device)
+@lru_cache(maxsize=4)
+def the_backbone(name: str, device: str, views: str | None = None, stages: str | None = None) -> Backbone:
+    return create_backbone(name, device=device, views=views, stages=stages)
 
 
 @lru_cache(maxsize=3)

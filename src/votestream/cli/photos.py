@@ -28,6 +28,14 @@ MaxPixels = Annotated[
     int | None,
     typer.Option(min=1, help="Skip larger photos; JPEGs may have 3 times as many.", show_default="70000000"),
 ]
+Views = Annotated[
+    str | None,
+    typer.Option(help="Looks at each image, averaged: 32,32m (mirrored),40; or careful, quick.", show_default="one"),
+]
+Stages = Annotated[
+    str | None,
+    typer.Option(help="Stages of the backbone side by side: 3:centre,4; or careful, quick.", show_default="the last"),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
@@ -37,8 +45,10 @@ def learn(
     model: Annotated[Path, typer.Option(help="The model file; it is made, or goes on learning.")],
     backbone: Annotated[
         str | None,
-        typer.Option(help="What looks at the photos; only for a new model.", show_default="reduced_resnet18"),
+        typer.Option(help="What looks at the photos; only for a new model.", show_default="by the photos' size"),
     ] = None,
+    views: Views = None,
+    stages: Stages = None,
     learner: Annotated[
         str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
     ] = None,
@@ -80,8 +90,8 @@ def learn(
         _settle(found, photos, model, dry_run)
     from votestream.photos.learning import rehearse, teach
 
-    settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
-    settings["max_pixels"] = max_pixels
+    settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
+    settings |= {"device": device, "max_pixels": max_pixels}
     lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
     for text in lesson.notes:
         note(text)

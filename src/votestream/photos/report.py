@@ -89,13 +89,18 @@ def print_report(about: dict[str, Any], console: Console) -> None:
     if len(rows) > ROWS:
         say(console, f"And {len(rows) - ROWS:,} more classes: --json lists them all.")
     if about["backbone"]:
-        say(console, f"Backbone: {about['backbone']['name']}, digest {about['backbone']['digest'][:12]}")
+        say(console, backbone_line(about["backbone"]))
     say(console, f"Learner: {about['learner']} on {about['n_features']} features, by VoteStream {about['version']}")
     say(console, f"Settings: {', '.join(f'{name}={value}' for name, value in about['settings'].items())}")
     say(console, kept_line(about))
     if about["backbone"]:
         say(console, journal_line(about))
     say(console, memory_line(about))
+
+
+def backbone_line(backbone: dict[str, Any]) -> str:
+    looks = "".join(f", {key} {','.join(backbone[key])}" for key in ("views", "stages") if backbone.get(key))
+    return f"Backbone: {backbone['name']}{looks}, digest {backbone['digest'][:12]}"
 
 
 def kept_line(about: dict[str, Any]) -> str:

@@ -93,7 +93,7 @@ def learn(
     settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
     settings |= {"device": device, "max_pixels": max_pixels}
     lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
-    for text in lesson.notes:
+    for text in lesson.notes if lesson.learned or not lesson.interrupted else ():
         note(text)
     if lesson.interrupted:
         stop(_interrupted(lesson, model), INTERRUPTED)

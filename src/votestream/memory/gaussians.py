@@ -6,17 +6,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.linalg.lapack import ssyevd
 
+from votestream.compute.place import converted, stacked
 from votestream.io.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
 SPARE = 4
 TOGETHER = 1 << 18  # elements that are decomposed at once: a megabyte
 FILLED = 4  # numbers of rows are brought to a multiple of this, as few large groups are faster than many small ones
-PIECE = 1 << 14  # elements that torch handles on one thread
 SMALL, LARGE = 1e-20, 1e30  # inner products between these are exact enough in float32 without any scaling
 
 
@@ -51,7 +50,7 @@ class ClassGaussians:
 
     @staticmethod
     def bytes_for(width: int, n_classes: int) -> tuple[int, int]:
-        """What so many classes take without directions, and what one more direction of each takes."""
+        """Bytes of `n_classes` classes without directions, and of one more direction of each."""
         return SharedScatter.bytes_for(width) + n_classes * (16 + 4 * width), n_classes * (4 + 2 * width)
 
     def add(self, X: NDArray[np.float32], classes: NDArray[np.int64], rank: int) -> None:
@@ -141,7 +140,7 @@ class ClassGaussians:
     def _widen_together(self, labels: list[int], rows: NDArray[np.float32], rank: int) -> None:
         """`_widen` for classes with equally many directions; their rows are (g, n, D)."""
         lengths = np.array([self.lengths[label] for label in labels])
-        factors = _converted(np.array([self.directions[label] for label in labels]), np.float32) * lengths[..., None]
+        factors = converted(np.array([self.directions[label] for label in labels]), np.float32) * lengths[..., None]
         found = strongest_of_each(np.concatenate((factors, rows), axis=1), rank)
         if found is None:
             for label, own in zip(labels, rows, strict=True):
@@ -149,12 +148,18 @@ class ClassGaussians:
             return
         lengths, directions, dropped = found
         self.dropped[labels] += dropped
-        for label, size, table in zip(labels, lengths, _converted(directions, np.float16), strict=True):
+        for label, size, table in zip(labels, lengths, converted(directions, np.float16), strict=True):
             self.lengths[label], self.directions[label] = size.copy(), table.copy()  # views would hold all the others
 
     def factor(self, label: int) -> NDArray[np.float32]:
         """F (k, D): F^T F is the scatter of the class in its strongest directions."""
         return self.directions[label] * self.lengths[label][:, None]
+
+    def factors(self, classes: range, rank: int) -> NDArray[np.float32]:
+        """The factors of these classes, (k, rank, D), filled up with zeros."""
+        F = stacked([self.directions[label][:rank] for label in classes], rank)
+        F *= stacked([self.lengths[label][:rank] for label in classes], rank)[..., None]
+        return F
 
     def class_with(
         self, label: int, rows: NDArray[np.float32], rank: int
@@ -247,7 +252,7 @@ class ClassGaussians:
         }
 
     def restore(self, state: dict[str, NDArray[Any]], most: int, largest: float) -> None:
-        """At most so many classes; `largest` is what the rows' elements are at most."""
+        """At most `most` classes; `largest` is what the rows' elements are at most."""
         counts = take(state, "counts", np.int64, (None,), 1, MANY)
         n, full = len(counts), float(np.finfo(np.float64).max)
         demand(n <= most, f"there are Gaussians of {n} classes, but only {most} classes")
@@ -351,17 +356,6 @@ def strongest_of_each(
     lengths = np.sqrt(values)
     lost = np.maximum(energy.astype(np.float64) - values.sum(1), 0)
     return lengths, (vectors / lengths[..., None]) @ rows, lost
-
-
-def _converted(table: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
-    """By torch, in a tenth of NumPy's time from and to float16; in pieces that torch does not spread over threads,
-    which take very long to meet again while other programs keep the cores busy.
-    """
-    result = np.empty(table.shape, dtype)
-    old, new = table.reshape(-1), result.reshape(-1)
-    for start in range(0, old.size, PIECE):
-        torch.from_numpy(new[start : start + PIECE]).copy_(torch.from_numpy(old[start : start + PIECE]))
-    return result
 
 
 @cache

@@ -78,7 +78,7 @@ class GramSums:
         return {"G": self._place.get(self._G), "Q": self._Q}
 
     def restore(self, state: dict[str, NDArray[Any]], most: int) -> None:
-        """At most so many classes."""
+        """At most `most` classes."""
         width, full = self._Q.shape[1], float(np.finfo(np.float32).max)
         G = take(state, "G", np.float32, (width, width), -full, full)
         Q = take(state, "Q", np.float32, (None, width), -full, full)

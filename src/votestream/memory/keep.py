@@ -1,6 +1,6 @@
 """Keep rules: which samples of the stream stay as exemplars.
 
-A rule is told of every new class (`grow`) and is offered every sample, in stream order (`offer`); it
+A rule is notified of every new class (`grow`) and is offered every sample, in stream order (`offer`); it
 writes to the store it is given and never lets it pass its budget. `KEEP_RULES` names them all,
 `register_keep` adds one.
 """
@@ -23,7 +23,7 @@ from votestream.memory.store import ExemplarStore
 
 
 class KeepRule(Protocol):
-    """What the learners ask of a keep rule."""
+    """The methods that learners call on a keep rule."""
 
     class_by_class: bool  # a sample changes its own class's exemplars only
 

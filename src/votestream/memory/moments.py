@@ -164,7 +164,7 @@ class ClassMoments:
         return {"counts": self.counts, "means": self.means, "scatter": self.scatter}
 
     def restore(self, state: dict[str, NDArray[Any]], most: int, largest: float) -> None:
-        """At most so many classes; `largest` is what the rows' elements are at most."""
+        """At most `most` classes; `largest` is what the rows' elements are at most."""
         counts = take(state, "counts", np.int64, (None,), 1, MANY)
         n, kind = len(counts), self._scatter.dtype
         demand(n <= most, f"there are moments of {n} classes, but only {most} classes")

@@ -78,7 +78,7 @@ class ClassStatistics:
         return self._spread[:n]
 
     def spread_of_all(self) -> NDArray[np.float32]:
-        """The same of all classes, without writing anything down: for answers, which change nothing."""
+        """The same of all classes, without storing it: predicting changes nothing."""
         return self._deviation(self._table[: self.n_classes])
 
     def global_spread(self) -> NDArray[np.float32]:

@@ -61,10 +61,22 @@ class ImageClassifier(Learner):
             as_task(task)
         if not len(images):
             raise ValueError("X is empty: there is no image in it")
-        features = self.backbone_(images)
+        return self.partial_fit_features(self.backbone_(images), y, task, classes)
+
+    def partial_fit_features(
+        self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+    ) -> ImageClassifier:
+        """Learn the features, (n, D), of images that the backbone has seen already; `partial_fit` ends here too.
+
+        >>> import numpy as np, votestream as vs
+        >>> backbone, images = vs.create_backbone("reduced_resnet18"), np.zeros((2, 32, 32, 3), np.uint8)
+        >>> model = vs.ImageClassifier(backbone).partial_fit_features(backbone(images), ["night", "night"])
+        >>> model.predict(images)
+        array(['night', 'night'], dtype='<U5')
+        """
         with self._guard.lock:
             learner = self._learner()
-            learner.partial_fit(features, y, task=task, classes=classes)
+            learner.partial_fit(X, y, task=task, classes=classes)
             self._fitted = learner
         return self
 

@@ -57,7 +57,7 @@ def project(gradient: Gradient, reference: Gradient) -> Gradient:
     """The gradient nearest to g along which the reference loss does not rise (Eq. 11).
 
     Where g · g_ref < 0 it is g - (g · g_ref / g_ref · g_ref) g_ref, elsewhere g itself; written without a branch, so
-    that the device need not be asked which.
+    that nothing waits for the device.
 
     >>> project((torch.tensor([1.0, -1.0]),), (torch.tensor([0.0, 2.0]),))
     (tensor([1., 0.]),)

@@ -29,7 +29,7 @@ class GSS(ExperienceReplay):
     budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : learning rate of plain SGD, for the whole network.
     replay : images replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
-    references : what new images are compared with: so many mini-batches of `replay` stored images each.
+    references : mini-batches of `replay` stored images that new images are compared with.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : images learned in one step.
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.

@@ -32,8 +32,8 @@ from votestream.memory import ImageMemory
 from votestream.memory.image_memory import to_device
 
 STEPS = 100  # mini-batches that go to the device in one piece
-QUERIES = {"cpu": 64, "cuda": 1024}  # images answered at once
-READ = 4096  # image files read into memory together, when answering
+QUERIES = {"cpu": 64, "cuda": 1024}  # images predicted at once
+READ = 4096  # image files read into memory together when predicting
 
 
 class NetworkLearner(Learner):
@@ -193,8 +193,10 @@ class NetworkLearner(Learner):
     def _finite_logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
         logits = self._logits(X)
         if not np.isfinite(logits).all():
-            told = f"the network of this {type(self).__name__} has diverged and its answers mean nothing: lower lr"
-            warnings.warn(f"{told}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)  # who asked
+            problem = (
+                f"the network of this {type(self).__name__} has diverged and its predictions mean nothing: lower lr"
+            )
+            warnings.warn(f"{problem}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)  # the caller of predict
         return logits
 
     def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -203,7 +205,7 @@ class NetworkLearner(Learner):
             return np.concatenate([network(self._put(X[i : i + n])).cpu().numpy() for i in range(0, len(X), n)])
 
     def _answering(self) -> Classifier:
-        """The network that answers, in evaluation mode."""
+        """The network that predicts, in evaluation mode."""
         return self._network
 
     # ---- what was learned -----------------------------------------------------------------------

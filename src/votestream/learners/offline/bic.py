@@ -15,12 +15,12 @@ from votestream.core.registry import register
 from votestream.io.array_checks import demand, take
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, shared_loss
+from votestream.learners.offline.distillation import outputs, shared_loss
 from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, select
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 TEMPERATURE = 2.0
-HELD_OUT = 10  # one exemplar in so many is never trained on
+HELD_OUT = 10  # one exemplar in ten is never trained on
 
 
 @register("bic")
@@ -125,19 +125,19 @@ class BiC(OfflineLearner):
         """Eq. 3 and 4; the teacher is the corrected old model."""
 
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            teacher = corrected(answers(before.network, pixels), before) if len(old) else None
+            teacher = corrected(outputs(before.network, pixels), before) if len(old) else None
             return shared_loss(network(pixels), labels, teacher, old, TEMPERATURE)
 
         return loss
 
     def _learn_correction(self, network: Classifier, n_old: int, held: LabelledImages) -> Tensor | None:
-        """Second stage, Eq. 5 and 6: n_old, α and β; the network, in evaluation mode, only answers."""
+        """Second stage, Eq. 5 and 6: n_old, α and β; the network is in evaluation mode and is not trained."""
         counts = torch.bincount(held[1], minlength=len(network.weight))
         n = int(counts.min())
         if not (n_old and n):
             return None
         rows = torch.cat([(held[1] == number).nonzero()[:n, 0] for number in range(len(counts))])
-        logits, labels = answers(network, held[0][rows]).double(), held[1][rows]
+        logits, labels = outputs(network, held[0][rows]).double(), held[1][rows]
         alpha_beta = torch.tensor([1.0, 0.0], dtype=torch.float64, device=self._device, requires_grad=True)
         optimiser = torch.optim.LBFGS([alpha_beta], max_iter=100, line_search_fn="strong_wolfe")
 

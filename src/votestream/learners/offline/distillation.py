@@ -1,4 +1,4 @@
-"""What the offline rivals ask of a network: the answers of the one before, and the labels."""
+"""Losses of the offline rivals: distillation from the network before the task, and the labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def answers(teacher: nn.Module, pixels: Tensor) -> Tensor:
+def outputs(teacher: nn.Module, pixels: Tensor) -> Tensor:
     """A teacher's logits; it is not changed and no gradient reaches it."""
     with torch.no_grad():
         return teacher(pixels).float()
@@ -36,7 +36,7 @@ def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Ten
 
 
 def sigmoid_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor) -> Tensor:
-    """iCaRL's Algorithm 3: every class a yes or no; old classes' answers are the teacher's, new ones' the labels.
+    """iCaRL's Algorithm 3, a sigmoid a class: old classes' targets are the teacher's outputs, new ones' the labels.
 
     The teacher, the logits of the network before, is None where no class is old (`knowledge.absent_classes`).
     Summed over classes as the paper writes it, mean over images. The authors' code takes the mean over the 100

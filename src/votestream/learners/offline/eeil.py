@@ -12,7 +12,7 @@ from votestream.backbones import Backbone
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss, dropping
-from votestream.learners.offline.distillation import answers, soft_cross_entropy
+from votestream.learners.offline.distillation import outputs, soft_cross_entropy
 from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, select
 from votestream.learners.offline.offline_learner import OfflineLearner
 
@@ -113,12 +113,12 @@ class EEIL(OfflineLearner):
             logits = network(pixels)
             value = F.cross_entropy(logits.float(), labels)
             if heads:
-                teacher = answers(before.network, pixels)
+                teacher = outputs(before.network, pixels)
                 for head in heads:
                     both_answers = logits.index_select(1, head), teacher.index_select(1, head)
                     value = value + soft_cross_entropy(*both_answers, TEMPERATURE)
             if after_main is not None and newest.start < newest.stop:
-                own = answers(after_main, pixels)[:, newest]
+                own = outputs(after_main, pixels)[:, newest]
                 value = value + soft_cross_entropy(logits[:, newest], own, TEMPERATURE)
             return value
 

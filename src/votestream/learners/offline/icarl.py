@@ -20,7 +20,7 @@ from votestream.learners.offline.lwf import LearningWithoutForgetting
 
 @register("icarl")
 class ICaRL(LearningWithoutForgetting):
-    """Sigmoids that keep the old network's answers, exemplars by herding, and the nearest mean of exemplars decides.
+    """Sigmoids that keep the old network's outputs, exemplars by herding, and the nearest mean of exemplars decides.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from votestream.learners.offline.finetune import FineTuning
 
 @register("joint_images")
 class JointTraining(FineTuning):
-    """Keeps every image and, when an answer is asked for, trains the backbone's network on all of them.
+    """Keeps every image and, at the first prediction after new ones, trains the backbone's network on all of them.
 
     Not a method for streams but what they are measured against: its memory grows with the stream. Every answer
     after new images is a training from the start, so that it does not depend on when one had asked before.

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, soft_cross_entropy
+from votestream.learners.offline.distillation import outputs, soft_cross_entropy
 from votestream.learners.offline.knowledge import Knowledge
 from votestream.learners.offline.offline_learner import OfflineLearner
 
@@ -17,7 +17,7 @@ TEMPERATURE = 2.0
 
 @register("kd")
 class KnowledgeDistillation(OfflineLearner):
-    """Cross-entropy over all classes, plus the old network's softened answers over the old ones: the paper's KD.
+    """Cross-entropy over all classes, plus the old network's softened outputs over the old ones: the paper's KD.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class KnowledgeDistillation(OfflineLearner):
             logits = network(pixels)
             value = F.cross_entropy(logits.float(), labels)
             if len(old):
-                teacher = answers(before.network, pixels).index_select(1, old)
+                teacher = outputs(before.network, pixels).index_select(1, old)
                 distilled = soft_cross_entropy(logits.index_select(1, old), teacher, TEMPERATURE)
                 value = value + TEMPERATURE**2 * distilled
             return value

@@ -1,4 +1,4 @@
-"""What an offline rival knows after a task, and the images it keeps."""
+"""The state of an offline learner after a task: its network and the images it keeps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Knowledge:
         return {"heads": np.array(self.heads, np.int64), "tasks": np.array(self.tasks), **joined(arrays)}
 
     def restored(self, state: dict[str, NDArray[Any]], most: int, take_own: TakeOwn) -> Knowledge:
-        """What `state` was taken of; self has the same backbone and has learned nothing. At most so many classes."""
+        """What `state` was taken of; self has the same backbone and has learned nothing. At most `most` classes."""
         device = self.network.weight.device
         heads = take(state, "heads", np.int64, (None,), 1, most)
         demand(bool((np.diff(heads) > 0).all()), "each task that is in 'heads' must have brought new classes")
@@ -75,7 +75,7 @@ def both(one: LabelledImages, other: LabelledImages) -> LabelledImages:
 
 
 def absent_classes(before: Knowledge, new: LabelledImages) -> Tensor:
-    """The known classes that there are no new images of: the answers of the network before are kept for those.
+    """Known classes absent from the new data; these are distilled.
 
     In tasks of new classes these are all classes before them. Where known ones come back, their labels count.
     """

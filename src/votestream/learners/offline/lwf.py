@@ -8,14 +8,14 @@ from votestream.backbones import Backbone
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, sigmoid_loss
+from votestream.learners.offline.distillation import outputs, sigmoid_loss
 from votestream.learners.offline.knowledge import Knowledge
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 
 @register("lwf")
 class LearningWithoutForgetting(OfflineLearner):
-    """The old network's answers to the new images are learned along with the new labels (LwF.MC).
+    """The old network's outputs on the new images are learned along with the new labels (LwF.MC).
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class LearningWithoutForgetting(OfflineLearner):
     epochs, momentum, augment, batch_size, max_waiting, backbone, close_task_after, preset, seed, device :
         as in `FineTuning`.
 
-    Li and Hoiem's LwF (2016) knows the task when it answers; Rebuffi et al. made it a multi-class method: their own
+    Li and Hoiem's LwF (2016) knows the task at inference; Rebuffi et al. made it a multi-class method: their own
     loss, sigmoids and no temperature, without exemplars, the largest output deciding. `KnowledgeDistillation` is the
     variant with a softmax and a temperature.
 
@@ -69,7 +69,7 @@ class LearningWithoutForgetting(OfflineLearner):
 
     def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            teacher = answers(before.network, pixels) if len(old) else None
+            teacher = outputs(before.network, pixels) if len(old) else None
             return sigmoid_loss(network(pixels), labels, teacher, old)
 
         return loss

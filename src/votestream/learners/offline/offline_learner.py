@@ -31,13 +31,13 @@ SHORT = 5  # times fewer passes
 class OfflineLearner(NetworkLearner):
     """Trains a network on a task's images in many passes, with exemplars of the tasks before.
 
-    `fit_task` learns a task at once. With `partial_fit` the rows wait, as bytes, until the task is over: a
-    new one is told, or found for good. An answer asked for before trains a copy, as if the task ended there, and leaves
-    no trace. So what is kept is bounded by the budget and the largest task, at most `max_waiting` images; a longer task
-    is learned in parts of so many.
+    `fit_task` learns a task at once. With `partial_fit` the rows wait, as bytes, until the task is over: another
+    one is named, or found and closed for good. Predicting before that trains a copy, as if the task ended there, and
+    leaves no trace. So memory is bounded by the budget and the largest task, at most `max_waiting` images; a longer
+    task is learned in parts of that size.
 
-    A teacher is asked about the known classes that a task has no images of. Where known classes come back, as in
-    the parts of a long task or in a stream that blurs its tasks, their labels count.
+    Known classes absent from the new data are distilled. Where known classes come back, as in the parts of a long task
+    or in a stream with blurry task boundaries, their labels count.
 
     A method is a subclass with a `_loss`, or with a `_learn_task` where there is more to a task than passes.
     """

@@ -9,7 +9,7 @@ from votestream.backbones import Backbone
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, shared_loss
+from votestream.learners.offline.distillation import outputs, shared_loss
 from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both
 from votestream.learners.offline.offline_learner import OfflineLearner
 
@@ -87,7 +87,7 @@ class WeightAligning(OfflineLearner):
 
     def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            teacher = answers(before.network, pixels) if len(old) else None
+            teacher = outputs(before.network, pixels) if len(old) else None
             return shared_loss(network(pixels), labels, teacher, old, TEMPERATURE)
 
         return loss

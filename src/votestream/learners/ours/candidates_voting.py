@@ -23,7 +23,7 @@ from votestream.io.array_checks import take, take_scale
 from votestream.io.model_files import joined, part_of
 from votestream.learners.exemplars.head import GrowingHead, unit_scale
 from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
-from votestream.learners.ours.nearest_cache import Revisited
+from votestream.learners.ours.nearest_cache import NearestCache
 from votestream.learners.ours.pilot import Pilot, neighbours
 from votestream.learners.ours.vote_predictor import DECISIONS, VotePredictor
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
@@ -294,7 +294,7 @@ class CandidatesVoting(ExemplarLearner):
         not measured again.
         """
         queries = as_features(X)
-        known, tasks = Revisited(queries), np.empty(0, np.int64)
+        known, tasks = NearestCache(queries), np.empty(0, np.int64)
 
         def answer(rows: NDArray[np.intp]) -> NDArray[Any]:
             nonlocal known, tasks
@@ -303,7 +303,7 @@ class CandidatesVoting(ExemplarLearner):
             with self._guard.lock:
                 now, prepared = self._task_numbers(), self._now()
                 if (now[: len(tasks)] != tasks).any():  # tasks that were found have turned out to be one
-                    known = Revisited(queries)
+                    known = NearestCache(queries)
                 tasks, store = now, self._memory.store
                 near = known.distances(rows, store.items, store.arrivals, now[store.labels], now.max() + 1)
             return prepared.naming.seen[prepared.predictor.decide(queries[rows], near)]

@@ -18,7 +18,8 @@ from votestream.core.registry import register
 from votestream.core.vote import Vote
 from votestream.io.array_checks import demand, take_power
 from votestream.io.model_files import joined, part_of
-from votestream.learners.ours.gaussian_predictor import Densities, Entry, Shared, prepare
+from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, prepare
+from votestream.learners.ours.gaussian_shortlist import MANY, Shortlist
 from votestream.learners.statistics.power import to_power
 from votestream.life import Tracker
 from votestream.memory import ClassGaussians, Pending, SharedScatter
@@ -187,7 +188,7 @@ class GaussianVoting(Learner):
         rows, now = self._query(X), self._now()
         return now.predictor.vote(rows, now.naming.seen)
 
-    def _predictor(self) -> Densities:
+    def _predictor(self) -> GaussianPredictor:
         (folded, held), width = self._held(), self.n_features_in_
         gaussians = self._settled(held - folded)
         counts, n_classes = gaussians.counts, len(gaussians.counts)
@@ -195,13 +196,16 @@ class GaussianVoting(Learner):
         whiten = whitening(self._covariance(gaussians)).astype(np.float32)
         rank = self._rank_for(n_classes)
         shared = Shared((folded, held), rank, float(self.strength), float(self.few), centre, whiten)
-        F = np.zeros((n_classes, rank, width), np.float32)
-        for label, table in enumerate(F):
-            factor = gaussians.factor(label)
-            table[: len(factor)] = factor
-        predictor = Densities.of(
-            prepare(shared, counts, gaussians.means, F),
-            self._place,
+        kind = self._kind()
+
+        def entry(some: range) -> Entry:
+            F = gaussians.factors(some, rank)
+            return prepare(shared, counts[some], gaussians.means[some], F, batch=kind is Shortlist)
+
+        predictor = kind.of(
+            n_classes,
+            entry,
+            place=self._place,
             temperature=float(self.temperature or width**0.5 / 4),
             power=self._power,
             task_of_class=self._task_numbers(),
@@ -211,14 +215,20 @@ class GaussianVoting(Learner):
         )
         return self._with(predictor, set(self._pending.classes[held - folded :].tolist()))
 
-    def _updated(self, predictor: Densities, changed: set[int]) -> Densities:
-        return self._with(predictor, changed) if predictor.shared.held == self._held() else self._predictor()
+    def _kind(self) -> type[Densities | Shortlist]:
+        """How classes that are so many predict; a GPU has the densities of all fast enough."""
+        many = len(self._index) > MANY and self._place.device.type == "cpu"
+        return Shortlist if many else Densities
+
+    def _updated(self, predictor: GaussianPredictor, changed: set[int]) -> GaussianPredictor:
+        lasting = predictor.shared.held == self._held() and isinstance(predictor, self._kind())
+        return self._with(predictor, changed) if lasting else self._predictor()
 
     def _held(self) -> tuple[int, int]:
         """Samples that are folded in, and those that the shared covariance is made of."""
         return held_samples(int(self._gaussians.counts.sum()), len(self._pending))
 
-    def _with(self, predictor: Densities, classes: set[int]) -> Densities:
+    def _with(self, predictor: GaussianPredictor, classes: set[int]) -> GaussianPredictor:
         """The predictor with these classes as they are now: their waiting rows folded into their directions."""
         entries = {number: self._entry(predictor.shared, number) for number in classes}
         return predictor.with_classes(entries, self._task_numbers())

@@ -23,15 +23,19 @@ from votestream.pipeline import image_classifier
 def tiny_networks(monkeypatch):
     """In the place of the two networks: looking at photos takes long, and which of them looks is all that is asked."""
 
+    asked = []
+
     def made(name, device="auto", **options):
         torch.manual_seed(0)
         size = {"reduced_resnet18": 4, "efficientnet_lite0": 6}[name]
         network = nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten())
+        asked.append((name, options.get("stages")))
         return vs.from_module(network, input_size=size, name=name, device="cpu")
 
     for place in (image_classifier, opening):
         monkeypatch.setattr(place, "create_backbone", made)
     monkeypatch.setattr("votestream.backbones.reference.create_backbone", made)
+    return asked
 
 
 def images(n, side, seed=0):
@@ -61,6 +65,18 @@ def test_up_to_64_pixels_on_the_shorter_side_the_small_network_looks(side, name)
     assert model.backbone_.name == name
     assert model.chosen_.name == name
     assert f"{side} pixels" in model.chosen_.reason
+
+
+def test_photos_are_seen_by_the_quick_stages_where_class_gaussians_learn_them(tiny_networks, tmp_path):
+    vs.ImageClassifier().partial_fit(images(6, 90), [0, 1] * 3)
+    vs.ImageClassifier("auto", vs.create("slda")).partial_fit(images(6, 90), [0, 1] * 3)
+    assert tiny_networks == [("efficientnet_lite0", "quick"), ("efficientnet_lite0", None)]
+    tiny_networks.clear()
+    write(tmp_path / "photos", "cat", 90)
+    learn(tmp_path / "photos", "--model", tmp_path / "ours", "--yes")
+    learn(tmp_path / "photos", "--model", tmp_path / "theirs", "--yes", "--learner", "slda")
+    learn(tmp_path / "photos", "--model", tmp_path / "named", "--yes", "--stages", "head")
+    assert [stages for _, stages in tiny_networks] == ["quick", None, "head"]
 
 
 def test_auto_is_the_default():

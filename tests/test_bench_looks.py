@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+
+from typer.testing import CliRunner
 
 from votestream.backbones import create_backbone
 from votestream.bench import methods
+from votestream.bench.finding import looking
 from votestream.bench.protocol import carry_out
 from votestream.bench.runs import Run, StreamSpec, Suite
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks
+from votestream.cli.main import app
 
 CAREFUL = "GaussianVoting, careful"
 
@@ -52,3 +57,20 @@ def test_careful_rows_stand_in_the_same_table():
 
 def _row(run: Run) -> dict[str, str]:
     return {**run.columns, "Q": "2000", "paper row": "", "Avg": "60", "Last": "50", "error": "", "version": "1"}
+
+
+def test_bench_run_takes_views_and_stages_for_methods_on_features(monkeypatch):
+    held: list[Run] = []
+    monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
+    told = CliRunner().invoke(app, ["bench", "run", "smoke", "--seeds", "1", "--views", "32,32m", "--stages", "quick"])
+    assert told.exit_code == 7, told.output
+    assert {run.method.told for run in held if run.method.label == "NCM"} == {
+        '{"stages": "3:centre,4", "views": "32,32m"}'
+    }
+    told = CliRunner().invoke(app, ["bench", "run", "smoke", "--backbone", "onnx:x.onnx", "--views", "careful"])
+    assert told.exit_code == 2
+
+
+def test_methods_that_train_a_network_keep_their_own_way_of_looking():
+    suite = Suite("s", "", (methods.Method("ER", "er"), methods.Method("NCM", "ncm")), (StreamSpec("sample"),))
+    assert [m.views for m in looking(suite, "32m", None).methods] == [None, "32m"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 
@@ -11,6 +11,7 @@ class Look(NamedTuple):
     stages: str
 
 
+WORDS = {"careful", "quick"}
 LOOKS: dict[str, dict[str, Look]] = {
     "reduced_resnet18": {
         "careful": Look("32,32m,40,40m", "3:top,3:bottom,3:centre,4"),
@@ -23,6 +24,11 @@ LOOKS: dict[str, dict[str, Look]] = {
 }
 
 
+def is_known(backbone: str, look: Mapping[str, Any]) -> bool:
+    """Whether that look can be had of the backbone: "careful" and "quick" were chosen for some only."""
+    return backbone in LOOKS or not WORDS.intersection(look.values())
+
+
 def chosen(
     backbone: str, views: str | Iterable[str] | None = None, stages: str | Iterable[str] | None = None
 ) -> dict[str, Any]:
@@ -33,9 +39,9 @@ def chosen(
     """
     given = {name: value for name, value in (("views", views), ("stages", stages)) if value is not None}
     for field, value in given.items():
-        if value in ("careful", "quick"):
+        if isinstance(value, str) and value in WORDS:
             if backbone not in LOOKS:
                 known = " and ".join(LOOKS)
                 raise ValueError(f"{field}={value!r} was chosen for {known} only: name the {field} of {backbone!r}.")
-            given[field] = getattr(LOOKS[backbone][str(value)], field)
+            given[field] = getattr(LOOKS[backbone][value], field)
     return given

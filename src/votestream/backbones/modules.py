@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.networks.folding import fold_batch_norms
-from votestream.backbones.networks.fusing import fuse_relu6
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from votestream.backbones.stages import StageFeatures
-from votestream.common.validation import as_device
 
 
 def from_module(
@@ -59,8 +57,6 @@ def from_module(
     fast = fold_batch_norms(network, input_size)
     fast = copy.deepcopy(fast) if fast is network else fast
     fast = fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if as_device(device).type == "cpu":
-        fast = fuse_relu6(fast, input_size)
     return Backbone(
         name,
         fast,

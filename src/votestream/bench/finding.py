@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.bench.runs import Method, StreamSpec
+from votestream.backbones.looks import chosen
+from votestream.bench.runs import Method, StreamSpec, Suite
 from votestream.common.suggestions import did_you_mean
 from votestream.learners import LEARNERS, Learner, list_learners
 from votestream.learners.network.network_learner import NetworkLearner
@@ -59,6 +60,18 @@ def added_methods(name: str, settings: Mapping[str, Any], budgets: tuple[int, ..
     if "budget" in settings or "budget" not in parameters or not budgets:
         return [Method(label, name, settings, Q)]
     return [Method(label, name, {**settings, "budget": each}, each) for each in budgets]
+
+
+def looking(suite: Suite, views: str | None, stages: str | None) -> Suite:
+    """The suite whose methods on features get those of these views and stages, where they have none of their own."""
+    if views is None and stages is None:
+        return suite
+    chosen(suite.backbone, views, stages)  # which complains about words that mean nothing there
+    methods = (
+        m if m.look or takes_images(find_learner(m.learner)) else replace(m, views=views, stages=stages)
+        for m in suite.methods
+    )
+    return replace(suite, methods=tuple(methods))
 
 
 def create_learner(method: Method, **offered: Any) -> Learner:

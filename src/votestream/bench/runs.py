@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from votestream.backbones.looks import LOOKS, chosen
+from votestream.backbones.looks import chosen, is_known
 from votestream.bench.columns import key_of
 
 
@@ -143,7 +143,7 @@ class Suite:
         for seed in seeds:
             for stream in self.streams:
                 for method in self.methods_on(stream):
-                    if not method.look or self.backbone in LOOKS:
+                    if is_known(self.backbone, method.look):
                         seen = method.looking_through(self.backbone)
                         yield Run(seen, stream, seed, self.backbone, digest, self.keeps, self.anytime)
 

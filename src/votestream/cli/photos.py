@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from votestream.cli.looks import Stages, Views
 from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, stop
 from votestream.common.printing import shown
 from votestream.images.class_folders import some
@@ -27,14 +28,6 @@ Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_defa
 MaxPixels = Annotated[
     int | None,
     typer.Option(min=1, help="Skip larger photos; JPEGs may have 3 times as many.", show_default="70000000"),
-]
-Views = Annotated[
-    str | None,
-    typer.Option(help="Looks at each image, averaged: 32,32m (mirrored),40; or careful, quick.", show_default="one"),
-]
-Stages = Annotated[
-    str | None,
-    typer.Option(help="Stages of the backbone side by side: 3:centre,4; or careful, quick.", show_default="the last"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 

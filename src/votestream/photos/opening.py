@@ -61,6 +61,8 @@ def _new(settings: dict[str, Any], learner: Learner, photos: Sequence[Path]) -> 
     if name is None:
         choice = choose_backbone(photos)
         name, remark = choice.name, f"The backbone is {choice.name}, as {choice.reason}; --backbone names another."
+        if choice.stages is not None and not look and learner.name == LEARNER:
+            look = {"stages": choice.stages}
     try:
         return Opened(create_backbone(name, device=settings["device"] or "auto", **look), learner, remark)
     except (ValueError, BackboneUnavailable) as problem:

@@ -31,8 +31,8 @@ class ImageClassifier(Learner):
     Parameters
     ----------
     backbone : a name that `create_backbone` knows, or a backbone. "auto" is the built-in `reduced_resnet18` where the
-        first images have at most 64 pixels on their shorter side, else `efficientnet_lite0`; `chosen_` tells which, and
-        why. The model stays with it.
+        first images have at most 64 pixels on their shorter side, else `efficientnet_lite0`, for GaussianVoting with
+        its "quick" stages; `chosen_` tells which, and why. The model stays with it.
     learner : the learner on its features; `GaussianVoting()` unless given. One that has learned goes on.
 
     Every image of a call is read before any is learned, so that a broken one leaves the model as it was.
@@ -90,7 +90,8 @@ class ImageClassifier(Learner):
             if isinstance(self.backbone, str) and self.backbone == "auto" and not hasattr(self, "_fitted"):
                 self.chosen_ = choose_backbone(images)
                 if not hasattr(self, "_made") or self._made.name != self.chosen_.name:
-                    self._made, self._made_from = create_backbone(self.chosen_.name), self.backbone
+                    stages = self.chosen_.stages if isinstance(self._learner(), GaussianVoting) else None
+                    self._made, self._made_from = create_backbone(self.chosen_.name, stages=stages), self.backbone
             return self.backbone_
 
     def _afresh(self) -> ImageClassifier:

@@ -20,14 +20,11 @@ class PaddedConv(nn.Conv2d):
         alike = kernel // 2 if stride == 1 else 0
         super().__init__(inputs, outputs, kernel, stride, alike, groups=groups, bias=False)
 
-    def padded(self, x: Tensor) -> Tensor:
-        if self.stride[0] == 1:
-            return x  # the convolution pads all sides alike
-        rows, columns = (self.kernel_size[0] - 2 + side % 2 for side in x.shape[2:])
-        return F.pad(x, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
-
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(self.padded(x))
+        if self.stride[0] > 1:
+            rows, columns = (self.kernel_size[0] - 2 + side % 2 for side in x.shape[2:])
+            x = F.pad(x, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
+        return super().forward(x)
 
 
 def conv_bn(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1, relu: bool = True) -> nn.Module:

@@ -18,7 +18,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 # docs/tables from the rows in results/; a test compares them.
-TABLES := online ablation augmentation beta offline weight-norms storage bytes rates
+TABLES := online ablation augmentation beta offline weight-norms storage bytes rates anytime
 tables: $(VENV)/installed
 	mkdir -p docs/tables
 	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done

@@ -57,7 +57,7 @@ def seconds(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> float:
 
 def counted(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> Counter[str]:
     """Passes through the network, and images in them, of one step on average; of steps that are not replayed."""
-    model._again.forget()
+    model._captured.clear()
     seen: Counter[str] = Counter()
 
     def count(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:

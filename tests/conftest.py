@@ -53,7 +53,7 @@ ON_TINY = {
 }
 # The offline rivals: few and large steps, and a mirrored image of 2 x 2 is another class.
 OFFLINE = {"lr": 0.1, "epochs": 6, "batch_size": 90, "augment": False}
-ON_TINY |= {name: {**OFFLINE, "budget": 60, "room": 300} for name in ("bic", "eeil", "icarl", "kd", "wa")}
+ON_TINY |= {name: {**OFFLINE, "budget": 60, "max_waiting": 300} for name in ("bic", "eeil", "icarl", "kd", "wa")}
 ON_TINY["finetune"] = {**ON_TINY["kd"], "lr": 0.2}
 ON_TINY["lwf"] = {**ON_TINY["kd"], "lr": 0.05, "weight_decay": 0.1}
 ON_TINY["joint_images"] = {**OFFLINE, "lr": 0.3, "batch_size": 900}

@@ -17,7 +17,7 @@ import votestream as vs
 FOLDER = Path(__file__).parent / "golden"
 NEW = {"device": "cpu", "seed": 3}
 TRAINED = {**NEW, "backbone": "golden", "batch_size": 8}
-OFFLINE = {**TRAINED, "epochs": 2, "augment": False, "room": 60}
+OFFLINE = {**TRAINED, "epochs": 2, "augment": False, "max_waiting": 60}
 
 # Blocks and budgets are small, so that files hold merged and waiting rows, exemplars kept and let go.
 MODELS = {

@@ -21,7 +21,7 @@ MODELS = {
     "aser": lambda: vs.ASER(budget=12, replay=3, **golden_files.TRAINED),
     "er_without_replay": lambda: vs.ExperienceReplay(replay=0, **golden_files.TRAINED),
     **{name: (lambda name=name: vs.create(name, **OFFLINE)) for name in ("lwf", "eeil", "wa", "kd", "finetune")},
-    "joint_images": lambda: vs.JointTraining(**{k: v for k, v in golden_files.OFFLINE.items() if k != "room"}),
+    "joint_images": lambda: vs.JointTraining(**{k: v for k, v in golden_files.OFFLINE.items() if k != "max_waiting"}),
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from PIL import Image
-from typer.testing import CliRunner
+from typer import testing
 
 import votestream as vs
 from votestream.cli.main import app
@@ -12,8 +14,12 @@ from votestream.cli.main import app
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
 
 
+# Typer's runner makes all commands anew for each call, which takes longer than most of them run.
+testing._get_command = cache(testing._get_command)
+
+
 def run(*arguments, **how):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **how)
+    return testing.CliRunner().invoke(app, [str(argument) for argument in arguments], **how)
 
 
 def put(path, pixels, **how):

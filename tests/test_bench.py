@@ -1,4 +1,4 @@
-"""What the bench makes of rows: metrics, files, tables, plots, the page; and what it says to wrong input."""
+"""What the bench measures, makes tables of, and says to wrong input."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import csv
 import io
 import json
 import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +15,16 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from votestream.bench import metrics, paper
-from votestream.bench.figures import against_rates, curves, names
+from votestream.bench.columns import FIELDS
 from votestream.bench.finding import added_methods, find_learner, make_stream
-from votestream.bench.methods import random_features, room
-from votestream.bench.plot import _draw_panel, looks
+from votestream.bench.methods import bytes_of, random_features
 from votestream.bench.protocol import carry_out
-from votestream.bench.results import FIELDS, Results, ResultsError
+from votestream.bench.results import Results
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES, find_suite
 from votestream.bench.tables import blocks, comma_separated, latex, markdown
 from votestream.cli.main import app
-from votestream.learners.ours.nearest_cache import Revisited
+from votestream.learners.ours.nearest_cache import NearestCache
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(vs.__file__).parents[1])}  # the package that is under test
 BLOBS = StreamSpec(f"{__name__}:blobs")
@@ -58,7 +54,7 @@ def rows_of(tmp_path, *rows):
 
 
 def test_a_run_is_measured_as_the_definitions_say():
-    run = Run(Method("NCM", "ncm"), BLOBS, 3, "reduced_resnet18", "d", confusion=True)
+    run = Run(Method("NCM", "ncm"), BLOBS, 3, "reduced_resnet18", "d", keeps=("confusion",))
     made = carry_out(run)
     stream, model, after, matrix = blobs(3), vs.create("ncm", seed=3), [], []
     for task in stream:
@@ -123,14 +119,14 @@ def test_an_examiner_answers_as_predict_does(stream, told, keep):
 
 def test_what_is_remembered_is_measured_no_second_time(monkeypatch):
     X = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
-    known, rows, measured = Revisited(X), np.arange(30), []
-    real = Revisited._measure
+    known, rows, measured = NearestCache(X), np.arange(30), []
+    real = NearestCache._measure
 
     def counting(self, rows, group, items, arrivals, members):
         measured.append(len(rows) * len(members))
         real(self, rows, group, items, arrivals, members)
 
-    monkeypatch.setattr(Revisited, "_measure", counting)
+    monkeypatch.setattr(NearestCache, "_measure", counting)
     items, arrivals, groups = X[:6] + 1, np.arange(6), np.repeat([0, 1], 3)
     known.distances(rows, items, arrivals, groups, 2)
     measured.clear()
@@ -138,58 +134,6 @@ def test_what_is_remembered_is_measured_no_second_time(monkeypatch):
     assert sum(measured) == 0
     plain = np.linalg.norm(X[:, None] - items, axis=2)
     assert again == pytest.approx(np.stack([plain[:, :3].min(1), plain[:, 3:].min(1)], 1), abs=1e-5)
-
-
-# ---- the file -----------------------------------------------------------------------------------
-
-
-def test_a_torn_last_line_is_passed_over_and_cut_off(tmp_path):
-    results = Results(tmp_path / "r.csv")
-    results.append(row("a", 0, 1, 1))
-    whole = results.path.read_bytes()
-    results.path.write_bytes(whole + b'zz,"{}",spl')
-    assert [each["method"] for each in results.rows()] == ["a"]
-    results.append(row("b", 0, 1, 1))
-    assert [each["method"] for each in results.rows()] == ["a", "b"]
-    assert results.path.read_bytes().startswith(whole)
-
-
-@pytest.mark.parametrize("left", [0, 5, 40])
-def test_a_torn_header_is_written_anew(tmp_path, left):
-    results = Results(tmp_path / "r.csv")
-    results.append(row("a", 0, 1, 1))
-    results.path.write_bytes(results.path.read_bytes()[:left])
-    assert results.rows() == []
-    results.append(row("a", 0, 1, 1))
-    assert len(results.rows()) == 1
-
-
-def test_a_failed_run_is_done_unless_tried_again_and_then_its_new_row_counts(tmp_path):
-    results = Results(tmp_path / "r.csv")
-    results.append(row("a", 0, "", "", error="Traceback\n  line\nValueError: no"))
-    assert len(results.done()) == 1
-    assert len(results.done(retry=True)) == 0
-    results.append(row("a", 0, 50, 40))
-    assert [(each["error"], each["Last"]) for each in results.rows()] == [("", "40")]
-    assert results.path.read_bytes().count(b"\n") == 3
-
-
-def test_a_file_of_other_columns_is_not_gone_on_with(tmp_path):
-    (tmp_path / "r.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ResultsError, match="move it away"):
-        Results(tmp_path / "r.csv").rows()
-
-
-def test_rows_of_processes_that_write_at_once_are_whole(tmp_path):
-    program = (
-        "import sys; from votestream.bench.results import Results\n"
-        "for i in range(60): Results('r.csv').append({'method': sys.argv[1], 'seed': i, 'error': 'x' * 3000})"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", program, name], cwd=tmp_path, env=ENV) for name in "ab"]
-    assert [writer.wait() for writer in writers] == [0, 0]
-    rows = Results(tmp_path / "r.csv").rows()
-    assert sorted((each["method"], int(each["seed"])) for each in rows) == [(m, i) for m in "ab" for i in range(60)]
-    assert all(each["error"] == "x" * 3000 for each in rows)
 
 
 # ---- tables -------------------------------------------------------------------------------------
@@ -289,7 +233,7 @@ def test_what_stands_for_a_budget_fits_into_its_bytes():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 160)).astype(np.float32), np.repeat(np.arange(100), 6)
     model = vs.RanPAC(projection=random_features(1000, 160), device="cpu").partial_fit(X, y)
-    assert 0.8 * room(1000, 160) < model.memory_bytes() <= room(1000, 160)
+    assert 0.8 * bytes_of(1000, 160) < model.memory_bytes() <= bytes_of(1000, 160)
 
 
 def test_budgets_in_bytes_follow_the_backbones_width():
@@ -327,106 +271,6 @@ def test_a_limit_lets_so_many_samples_of_each_class_arrive():
     assert first.tolist() == [y for i, y in enumerate(whole) if (whole[:i] == y).sum() < 7]
 
 
-# ---- plots and the page -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def results(tmp_path):
-    curve = " ".join(f"{90 - i}" for i in range(20))
-    for name in ("online", "bytes", "confusion"):
-        results = Results(tmp_path / f"{name}.csv")
-        more = {"after each task": curve, "class order": '["<b>", "ox"]', "confusion": "9 1;4 6"}
-        for seed in range(2):
-            results.append(row("CandidatesVoting", seed, 60 + seed, 46, Q="2000", **more))
-            results.append(row("Baseline", seed, 50, 40 + seed, Q="2000", **more))
-        results.append(row("<i>mine</i>", 0, "", "", error="Traceback | ValueError: <script>"))
-    return tmp_path
-
-
-@pytest.mark.parametrize("name", ["online", "bytes", "confusion"])
-def test_a_plot_is_a_plot(results, name):
-    told = CliRunner().invoke(app, ["bench", "plot", name, "--results", str(results), "--out", "p.png"])
-    assert told.exit_code == 0, told.output
-    with Image.open("p.png") as image:
-        assert np.asarray(image.convert("L")).std() > 10
-
-
-def test_a_method_looks_the_same_in_all_panels_and_like_no_other(tmp_path):
-    made = [
-        row("GaussianVoting", 0, 60, 50, Q="1000", **{"after each task": "90 80"}),
-        *(row(m, 0, 60, 50, Q="2000", **{"after each task": "90 80"}) for m in ("GaussianVoting", "MIR", "ER", "NCM")),
-    ]
-    panels = curves(SUITES["online"], rows_of(tmp_path, *made))
-    assert [len(panel.series) for panel in panels] == [1, 4]
-    assert names(SUITES["online"], panels) == ["NCM", "MIR", "ER", "GaussianVoting"]  # the suite's order
-    assert len({tuple(look.values()) for look in looks([str(i) for i in range(20)]).values()}) == 20
-
-
-def test_the_interval_of_two_seeds_does_not_stretch_the_axis(tmp_path):
-    figure = pytest.importorskip("matplotlib.figure")
-    made = [row("NCM", seed, 60, 50, **{"after each task": f"{95 - 60 * seed} 40"}) for seed in range(2)]
-    (panel,) = curves(SUITES["online"], rows_of(tmp_path, *made))
-    assert panel.series[0].half[0] > 100
-    axes = figure.Figure().subplots()
-    _draw_panel(axes, panel, "curves", looks(["NCM"]))
-    assert axes.get_ylim() == (0, 100)
-
-
-def test_a_method_that_is_asked_once_is_a_point_at_the_end(tmp_path):
-    whole = row("NCM", 0, 60, 50, **{"after each task": "90 60 50", "by task": "90; 60 60; 50 50 50"})
-    once = row("RanPAC", 0, "", 40, Q="1000", **{"by task": "40 40 40"})
-    earlier = {**whole, "seed": "1", "after each task": "", "by task": "70 70 70", "Last": "70"}
-    (panel,) = curves(SUITES["online"], rows_of(tmp_path, whole, earlier, once))
-    assert panel.series[0].y == [90, 60, 50]
-    assert [(series.label, series.x) for series in panel.series] == [("NCM", [1, 2, 3]), ("RanPAC", [3])]
-
-
-def test_rates_are_drawn_as_lines_over_the_rate_and_storage_not_at_all(tmp_path):
-    results = Results(tmp_path / "rates.csv")
-    for lr, last in ((0.1, 50), (0.01, 60)):
-        settings = json.dumps({"budget": 2000, "lr": lr})
-        results.append(row(f"MIR, lr {lr}", 9, last, last, Q="2000", learner="mir", settings=settings))
-    (panel,) = against_rates(SUITES["rates"], results.rows())
-    assert [(series.label, series.x, series.y) for series in panel.series] == [("MIR", [0.01, 0.1], [60, 50])]
-    told = CliRunner().invoke(app, ["bench", "plot", "rates", "--results", str(tmp_path), "--out", "p.png"])
-    assert told.exit_code == 0, told.output
-    Results(tmp_path / "storage.csv").append(row("ER", 0, "", 40, Q="1000"))
-    told = CliRunner().invoke(app, ["bench", "plot", "storage", "--results", str(tmp_path)])
-    assert told.exit_code == 2
-    assert "storage has no figure" in told.output
-    told = CliRunner().invoke(app, ["bench", "report", "--results", str(tmp_path), "--out", "page.html"])
-    assert told.exit_code == 0, told.output
-    assert 'data-suite="rates"' in Path("page.html").read_text()
-    assert 'data-suite="storage"' not in Path("page.html").read_text()
-
-
-def test_a_file_that_cannot_be_read_hides_no_other(results):
-    path = results / "online.csv"
-    path.write_text(path.read_text().replace("\n", "\n<<<<<<< HEAD\n", 2))
-    for arguments in (["show", "online"], ["run", "online", "--stream", "sample"]):
-        told = CliRunner().invoke(app, ["bench", *arguments, "--results", str(results)])
-        assert told.exit_code == 2, told.output
-        assert "online.csv, line 2: this is no row of results." in " ".join(told.output.split())
-    told = CliRunner().invoke(app, ["bench", "list", "--results", str(results)])
-    assert told.exit_code == 1, told.output
-    told = CliRunner().invoke(app, ["bench", "report", "--results", str(results), "--out", "page.html"])
-    assert told.exit_code == 1, told.output
-    assert "Left out: " in told.output
-    assert re.findall('href="([^"]*)"', Path("page.html").read_text()) == ["#confusion", "#bytes"]
-
-
-def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(results):
-    told = CliRunner().invoke(app, ["bench", "report", "--results", str(results), "--out", "page.html"])
-    assert told.exit_code == 0, told.output
-    page = Path("page.html").read_text()
-    assert not re.search(r"https?:|//[a-z]+\.|\bsrc=|<link|@import|url\(", page)
-    assert re.findall('href="([^"]*)"', page) == ["#online", "#confusion", "#bytes"]
-    assert page.count("<script") == 2
-    assert "<i>mine" not in page
-    assert "&lt;script&gt;" in page
-    assert "<td>60.5 ± 6.4</td><td>51.8</td><td>+8.7</td>" in page
-
-
 # ---- wrong input --------------------------------------------------------------------------------
 
 
@@ -454,6 +298,13 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(re
         (["plot", "smoke", "--results", "r"], "There are no rows in r/smoke.csv"),
         (["report", "--results", "r"], "There are no results in r: "),
         (["report", "--out", "nowhere/page.html"], "there is no folder nowhere"),
+        (["run", "online", "--preset", "short"], "online has no method of many passes that could be short"),
+        (["run", "offline", "--preset", "long"], "Invalid value for '--preset'"),
+        (["run", "offline", "--stream", "*of 7"], "Known: CIFAR-100, steps of 5; CIFAR-100, steps of 10;"),
+        (
+            ["run", "offline", "--preset", "short", "--method", "ER"],
+            "No method of offline is called ER. Known: LwF, short",
+        ),
     ],
 )
 def test_wrong_input_is_told_and_nothing_is_run(arguments, told):

@@ -23,7 +23,7 @@ def test_online_bytes_and_offline_have_a_careful_row_beside_the_usual_one():
     for name, budgets in (("online", 4), ("bytes", 4), ("offline", 1)):
         rows = [m for m in SUITES[name].methods if m.label == CAREFUL]
         assert len(rows) == budgets
-        assert all(row.settings["budget_bytes"] == methods.room(row.Q, 160) for row in rows)
+        assert all(row.settings["budget_bytes"] == methods.bytes_of(row.Q, 160) for row in rows)
 
 
 def test_a_careful_run_learns_what_the_careful_backbone_sees(monkeypatch, tmp_path):

@@ -105,7 +105,8 @@ def test_a_file_that_is_no_text_is_told_by_name(tmp_path):
 def carried_out(learner, stream="uneven"):
     method = Method("mine", f"{HERE}:{learner}")
     return {
-        k: str(v) for k, v in carry_out(Run(method, StreamSpec(f"{HERE}:{stream}"), 0, "tiny", "", norms=True)).items()
+        k: str(v)
+        for k, v in carry_out(Run(method, StreamSpec(f"{HERE}:{stream}"), 0, "tiny", "", keeps=("norms",))).items()
     }
 
 

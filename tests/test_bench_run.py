@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,10 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 import votestream as vs
+from votestream.bench.columns import KEY
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results
 from votestream.bench.runner import run_all
-from votestream.bench.runs import KEY, Method, Run, StreamSpec
+from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks
 from votestream.bench.workers import Workers
@@ -242,3 +244,67 @@ def test_ctrl_c_ends_the_processes_gives_back_the_runs_and_says_how_to_go_on(mon
     assert "Interrupted. No run had ended yet; the same command goes on." in told.output
     assert [process.is_alive() for process in started] == [False]
     assert list(Path("results/.smoke.running").iterdir()) == []
+
+
+# ---- in a process, with a package's entry points ------------------------------------------------
+
+PACKAGE = '''
+import numpy as np
+
+import votestream as vs
+
+
+class Ridge(vs.learners.StreamingRidge):
+    """A learner of a package of one's own."""
+
+
+def shades(seed, backbone=None, test_share=None):
+    """Twelve grey images of each of four classes."""
+    y = np.repeat(["night", "dusk", "dawn", "day"], 12)
+    bright = np.repeat([20, 90, 160, 230], 12)[:, None, None, None]
+    X = (bright + np.random.default_rng(0).integers(-20, 21, (48, 32, 32, 3))).astype(np.uint8)
+    return vs.stream_from(X, y, tasks=2, seed=seed, backbone=backbone, test_share=test_share or 0.25, name="shades")
+'''
+
+
+@pytest.fixture
+def package(tmp_path):
+    """What pip leaves behind: a module, and what it offers."""
+    (tmp_path / "shaded.py").write_text(PACKAGE)
+    about = tmp_path / "shaded-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shaded\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[votestream.learners]\nshaded_ridge = shaded:Ridge\n\n[votestream.streams]\nshades = shaded:shades\n"
+    )
+    return tmp_path
+
+
+def test_offline_rivals_and_a_packages_learner_run_in_processes(package):
+    """The whole way on the CPU, with the built-in backbone: command, worker, network, row, table."""
+    paths = os.pathsep.join([str(Path(vs.__file__).parents[1]), str(package)])
+    env = {**os.environ, "PYTHONPATH": paths, "VOTESTREAM_CACHE": str(package)}
+    command = [
+        sys.executable,
+        "-m",
+        "votestream.cli.main",
+        "bench",
+        "run",
+        "offline",
+        "--preset",
+        "short",
+        "--seeds",
+        "1",
+    ]
+    chosen = ["CN + Exp, short", "CandidatesVoting", "GaussianVoting", "shaded_ridge"]
+    command += [part for name in chosen for part in ("--method", name)]
+    command += ["--learner", "shaded_ridge", "--stream", "shades", "--limit", "6", "--jobs", "2", "--device", "cpu"]
+    ended = subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = {each["method"]: each for each in Results(package / "results" / "offline.csv").rows()}
+    assert set(rows) == set(chosen)
+    assert {each["error"] for each in rows.values()} == {""}
+    assert {each["options"] for each in rows.values()} == {'{"limit": 6}'}
+    assert json.loads(rows["CandidatesVoting"]["settings"]) == {"budget": 2000, "first_passes": 10}
+    assert json.loads(rows["CN + Exp, short"]["settings"])["preset"] == "short"
+    assert float(rows["GaussianVoting"]["Last"]) > 60

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -20,11 +19,12 @@ import votestream as vs
 from conftest import ImageStream, Stream
 from votestream.backbones import BackboneUnavailable
 from votestream.bench import paper
+from votestream.bench.columns import FIELDS
 from votestream.bench.finding import find_learner, make_stream
 from votestream.bench.methods import DECAYS, OFFLINE_RATES, ONLINE_RATES
 from votestream.bench.metrics import drift, measured, norms_of
 from votestream.bench.protocol import carry_out
-from votestream.bench.results import FIELDS, Results
+from votestream.bench.results import Results
 from votestream.bench.runs import Method, Run, StreamSpec
 from votestream.bench.suites import SUITES
 from votestream.bench.tables import blocks, body, header, markdown, note
@@ -55,73 +55,13 @@ def row(method, seed=0, stream="split-cifar100", **more):
     return {**dict.fromkeys(FIELDS, ""), **fixed, "seed": str(seed), **more}
 
 
-# ---- files of an earlier version ----------------------------------------------------------------
-
-EARLIER = [name for name in FIELDS if name != "norms"]
-
-
-def old_file(path, *methods):
-    lines = [",".join(EARLIER)]
-    for seed, method in enumerate(methods):
-        made = row(method, seed, error='of, "many" words')
-        lines.append(",".join('"{}"'.format(made[name].replace('"', '""')) for name in EARLIER))
-    path.write_text("\n".join(lines) + "\n")
-    return path.read_bytes()
-
-
-def test_a_file_with_fewer_columns_is_read_as_it_is(tmp_path):
-    path = tmp_path / "r.csv"
-    text = old_file(path, "a", "b")
-    rows = Results(path).rows()
-    assert [(each["method"], each["error"], each["norms"]) for each in rows] == [
-        ("a", 'of, "many" words', ""),
-        ("b", 'of, "many" words', ""),
-    ]
-    assert len(Results(path).done()) == 2
-    assert path.read_bytes() == text
-
-
-def test_a_file_with_fewer_columns_gets_the_new_ones_with_the_next_row(tmp_path):
-    path = tmp_path / "r.csv"
-    old_file(path, "a", "b")
-    before = Results(path).rows()
-    with path.open("ab") as file:
-        file.write(b'"torn')
-    Results(path).append(row("c", norms="1 2"))
-    assert path.read_text().startswith(",".join(FIELDS) + "\n")
-    assert Results(path).rows() == [*before, row("c", norms="1 2")]
-    assert sorted(each.name for each in tmp_path.iterdir()) == [".r.lock", "r.csv"]
-
-
-def test_a_row_that_an_earlier_version_appends_meanwhile_is_read(tmp_path):
-    path = tmp_path / "r.csv"
-    Results(path).append(row("a", norms="1 2"))
-    with path.open("a") as file:
-        file.write(",".join(row("b")[name] for name in EARLIER) + "\n")
-    Results(path).append(row("c"))
-    assert [(each["method"], each["norms"]) for each in Results(path).rows()] == [("a", "1 2"), ("b", ""), ("c", "")]
-
-
-def test_processes_that_meet_a_file_with_fewer_columns_at_once_lose_no_row(tmp_path):
-    old_file(tmp_path / "r.csv", "old")
-    program = (
-        "import sys; from votestream.bench.results import Results\n"
-        "for i in range(30): Results('r.csv').append({'method': sys.argv[1], 'seed': i, 'norms': '1 ' * 500})"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", program, name], cwd=tmp_path, env=ENV) for name in "ab"]
-    assert [writer.wait() for writer in writers] == [0, 0]
-    rows = Results(tmp_path / "r.csv").rows()
-    found = sorted((each["method"], int(each["seed"])) for each in rows)
-    assert found == [*((m, i) for m in "ab" for i in range(30)), ("old", 0)]
-
-
 # ---- the first task in several passes -----------------------------------------------------------
 
 
 def test_the_first_task_is_gone_over_as_often_as_the_method_says():
     once = Method("CandidatesVoting", "candidates_voting", {"budget": 20, "device": "cpu"})
     often = Method("CandidatesVoting", "candidates_voting", {"budget": 20, "device": "cpu"}, first_passes=3)
-    made = carry_out(run_of(often, norms=True))
+    made = carry_out(run_of(often, keeps=("norms",)))
     model = vs.CandidatesVoting(budget=20, device="cpu")
     for task in (stream := features(0)):
         if task.number:
@@ -140,16 +80,16 @@ def test_the_first_task_is_gone_over_as_often_as_the_method_says():
 def test_norms_are_kept_for_the_suite_that_draws_them_only():
     method = Method("CandidatesVoting", "candidates_voting", {"budget": 20})
     assert carry_out(run_of(method))["norms"] == ""
-    assert [run.norms for run in SUITES["online"].runs("d", range(1))].count(True) == 0
-    assert all(run.norms for run in SUITES["weight-norms"].runs("d", range(1)))
-    assert carry_out(run_of(Method("NCM", "ncm"), norms=True))["norms"] == ""
+    assert {run.keeps for run in SUITES["online"].runs("d", range(1))} == {()}
+    assert {run.keeps for run in SUITES["weight-norms"].runs("d", range(1))} == {("norms",)}
+    assert carry_out(run_of(Method("NCM", "ncm"), keeps=("norms",)))["norms"] == ""
 
 
 # ---- rivals that learn whole tasks --------------------------------------------------------------
 
 
 def test_what_learns_whole_tasks_is_learned_as_such():
-    made = carry_out(run_of(Method("WA", "wa", {"budget": 30, **FEW}), IMAGES, norms=True), "cpu")
+    made = carry_out(run_of(Method("WA", "wa", {"budget": 30, **FEW}), IMAGES, keeps=("norms",)), "cpu")
     model, after = vs.WeightAligning(budget=30, backbone="tiny", device="cpu", **FEW), []
     for task in images(0):
         model.fit_task(*task.train, task=task.name)
@@ -393,8 +333,8 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
     told = CliRunner().invoke(app, ["bench", "report", "--results", str(norm_rows), "--out", "page.html"])
     assert told.exit_code == 0, told.output
     data = json.loads(re.search(r'id="data">(.*?)</script>', Path("page.html").read_text()).group(1))
-    kind, panels, _ = data["weight-norms"].values()
-    assert kind == "norms"
+    style, panels, _ = data["weight-norms"].values()
+    assert style["point"] == "for class {x}"
     assert [(panel["title"], len(panel["series"])) for panel in panels] == [
         ("CN", 6),
         ("CIFAR-100, steps of 5, Q = 1,000", 10),
@@ -402,6 +342,10 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
         ("KD and CN + Exp, CIFAR-100, steps of 5, Q = 1,000", 4),
     ]
     (drawn,) = [s for s in panels[3]["series"] if s["label"] == "KD, offline, short"]
+    assert {s["label"]: s["dashed"] for s in panels[3]["series"]} == {
+        **{f"{row}, offline, short": True for row in ("KD", "CN + Exp")},
+        **{f"{row}, online": False for row in ("KD", "CN + Exp")},
+    }
     assert np.mean(drawn["y"]) == pytest.approx(1)
     assert drawn["trend"] == pytest.approx(np.polyval(np.polyfit(drawn["x"], drawn["y"], 1), drawn["x"]))
     assert drawn["trend"][-1] - drawn["trend"][0] == pytest.approx(expected * 19 / 20)
@@ -428,95 +372,6 @@ def test_steps_and_methods_can_be_chosen(arguments, steps, methods, monkeypatch)
     assert told.exit_code == 7, told.output
     assert {run.stream.title for run in held} == {f"CIFAR-100, steps of {step}" for step in steps}
     assert len(held) == methods * len(steps)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["online", "--preset", "short"], "online has no method of many passes that could be short"),
-        (["offline", "--preset", "long"], "Invalid value for '--preset'"),
-        (["offline", "--stream", "*of 7"], "Known: CIFAR-100, steps of 5; CIFAR-100, steps of 10;"),
-        (["offline", "--preset", "short", "--method", "ER"], "No method of offline is called ER. Known: LwF, short,"),
-    ],
-)
-def test_wrong_input_is_told(arguments, told):
-    result = CliRunner().invoke(app, ["bench", "run", *arguments])
-    assert result.exit_code == 2
-    assert told in " ".join(result.output.replace("│", " ").split())
-    assert not Path("results").exists()
-
-
-# ---- in a process, with a package's entry points ------------------------------------------------
-
-PACKAGE = '''
-import numpy as np
-
-import votestream as vs
-
-
-class Ridge(vs.learners.StreamingRidge):
-    """A learner of a package of one's own."""
-
-
-def shades(seed, backbone=None, test_share=None):
-    """Twelve grey images of each of four classes."""
-    y = np.repeat(["night", "dusk", "dawn", "day"], 12)
-    bright = np.repeat([20, 90, 160, 230], 12)[:, None, None, None]
-    X = (bright + np.random.default_rng(0).integers(-20, 21, (48, 32, 32, 3))).astype(np.uint8)
-    return vs.stream_from(X, y, tasks=2, seed=seed, backbone=backbone, test_share=test_share or 0.25, name="shades")
-'''
-
-
-@pytest.fixture
-def package(tmp_path):
-    """What pip leaves behind: a module, and what it offers."""
-    (tmp_path / "shaded.py").write_text(PACKAGE)
-    about = tmp_path / "shaded-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shaded\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[votestream.learners]\nshaded_ridge = shaded:Ridge\n\n[votestream.streams]\nshades = shaded:shades\n"
-    )
-    return tmp_path
-
-
-def test_a_packages_learner_and_stream_are_found_by_their_entry_points(package, monkeypatch):
-    with pytest.raises(ValueError, match="There is no learner 'shaded_ridge'"):
-        find_learner("shaded_ridge")
-    monkeypatch.syspath_prepend(str(package))
-    assert find_learner("shaded_ridge").__module__ == "shaded"
-    assert make_stream(StreamSpec("shades"), 0, None, None).name == "shades"
-    with pytest.raises(ValueError, match="There is no stream 'shade'"):
-        make_stream(StreamSpec("shade"), 0, None, None)
-
-
-def test_offline_rivals_and_a_packages_learner_run_in_processes(package):
-    """The whole way on the CPU, with the built-in backbone: command, worker, network, row, table."""
-    env = {**ENV, "PYTHONPATH": os.pathsep.join([ENV["PYTHONPATH"], str(package)]), "VOTESTREAM_CACHE": str(package)}
-    command = [
-        sys.executable,
-        "-m",
-        "votestream.cli.main",
-        "bench",
-        "run",
-        "offline",
-        "--preset",
-        "short",
-        "--seeds",
-        "1",
-    ]
-    chosen = ["CN + Exp, short", "CandidatesVoting", "GaussianVoting", "shaded_ridge"]
-    command += [part for name in chosen for part in ("--method", name)]
-    command += ["--learner", "shaded_ridge", "--stream", "shades", "--limit", "6", "--jobs", "2", "--device", "cpu"]
-    ended = subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    rows = {each["method"]: each for each in Results(package / "results" / "offline.csv").rows()}
-    assert set(rows) == set(chosen)
-    assert {each["error"] for each in rows.values()} == {""}
-    assert {each["options"] for each in rows.values()} == {'{"limit": 6}'}
-    assert json.loads(rows["CandidatesVoting"]["settings"]) == {"budget": 2000, "first_passes": 10}
-    assert json.loads(rows["CN + Exp, short"]["settings"])["preset"] == "short"
-    assert float(rows["GaussianVoting"]["Last"]) > 60
 
 
 def test_a_backbone_whose_package_is_missing_is_told_in_a_sentence(monkeypatch):

@@ -25,14 +25,14 @@ def breaks(check):
 class Base(vs.NearestClassMean):
     """Has no fault; the others differ from it in one place."""
 
-    def __init__(self, young=20, batch_size=10, seed=0, device="cpu"):
-        super().__init__(young, batch_size, seed, device)
+    def __init__(self, close_task_after=20, batch_size=10, seed=0, device="cpu", track=False):
+        super().__init__(close_task_after, batch_size, seed, device, track)
 
 
 @breaks("check_that_the_constructor_only_stores")
 class Prepares(Base):
-    def __init__(self, young=20, batch_size=10, seed=0, device="cpu"):
-        super().__init__(young, batch_size, seed, device)
+    def __init__(self, close_task_after=20, batch_size=10, seed=0, device="cpu", track=False):
+        super().__init__(close_task_after, batch_size, seed, device, track)
         self.ready = True
 
 
@@ -191,6 +191,27 @@ class TakesFloatsOnly(Base):
         return super().partial_fit(X, y, task, classes)
 
 
+@breaks("check_that_tracking_changes_nothing_learned")
+class LearnsOtherwiseWhenTested(Base):
+    def _learn(self, X, classes, offset):
+        super()._learn(X + 1 if self.track else X, classes, offset)
+
+
+@breaks("check_that_a_track_record_resumes")
+class CountsLoadingAsASample(Base):
+    @classmethod
+    def _from_file(cls, *args):
+        model = super()._from_file(*args)
+        model._tracker.skip(1)
+        return model
+
+
+@breaks("check_that_unknown_scores_are_scores")
+class ScoresInPerCent(Base):
+    def unknown_score(self, X):
+        return 100 * super().unknown_score(X)
+
+
 def test_there_is_a_fault_for_every_check():
     assert FAULTS.keys() == CHECKS.keys()
 
@@ -246,6 +267,9 @@ def test_checks_on_features_are_not_for_learners_on_images():
         "check_that_bad_first_input_leaves_nothing",
         "check_that_containers_do_not_matter",
         "check_that_other_numbers_are_taken",
+        "check_that_a_track_record_resumes",
+        "check_that_tracking_changes_nothing_learned",
+        "check_that_unknown_scores_are_scores",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,10 +51,14 @@ def test_it_says_what_it_keeps_and_draws_the_outcome(shown):
         assert np.asarray(image.convert("L")).std() > 20
 
 
-def test_a_folder_that_is_not_there_is_named_before_anything_is_learned():
-    result = CliRunner().invoke(app, ["demo", "--out", "nowhere/demo.png"])
-    assert result.exit_code == 2
-    assert "there is no folder nowhere" in result.output
+def test_the_readme_shows_what_the_demo_prints(shown):
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    printed, told = (re.findall(r"│ (.*?) +│ +([\d.,]+)", text) for text in (shown[0], readme))
+    named = dict(printed)  # the last table of accuracies
+    assert len(told) == 8
+    for what, number in told[:4]:
+        assert float(named[what]) == pytest.approx(float(number), abs=1)  # another processor may round otherwise
+    assert told[4:] == printed[-4:]
 
 
 def test_without_matplotlib_it_says_how_to_get_the_plot(monkeypatch):

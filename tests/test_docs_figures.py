@@ -69,6 +69,18 @@ OWN_SIZE = {
 }
 
 
+def test_predicting_among_many_classes_is_what_was_measured():
+    (table,) = table_rows("docs/choosing.md", "| 10,000 classes")
+    for row, (name, *shown) in zip(rows_of("many_classes"), table, strict=True):
+        assert name.startswith(row["features"])
+        assert shown == [
+            f"{int(row['rows_a_second']):,} ({row['share']})",
+            f"{row['first_s']} s",
+            f"{row['peak_MB']} MB ({row['times_model']} x {row['model_MB']})",
+            f"{100 * float(row['same']):.2f} % of {int(row['held_out']):,}",
+        ]
+
+
 @pytest.fixture(scope="module")
 def values():
     """All values of a metric, by suite, stream, method, Q and backbone."""

@@ -189,7 +189,7 @@ def test_a_system_is_factored_only_when_an_answer_is_asked_for_and_once(name, da
         ("knn", {"weights": "loud"}, "'majority'"),
         ("er_features", {"keep": "all"}, "'reservoir'"),
         ("joint", {"weight_decay": 0}, "weight_decay"),
-        ("ncm", {"young": 0}, "young"),
+        ("ncm", {"close_task_after": 0}, "close_task_after"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(name, params, complaint, data):

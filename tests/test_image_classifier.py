@@ -86,6 +86,17 @@ def test_a_learner_that_has_learned_goes_on(images):
     assert model.class_counts_.sum() == 120
 
 
+def test_features_learned_are_the_images_learned(images):
+    X, y = images.X[:60], images.y[:60]
+    backbone = vs.create_backbone("pixels")
+    plain = on_pixels().partial_fit(X, y, task="a")
+    assert same_model(plain, on_pixels().partial_fit_features(backbone(X), y, task="a"))
+    untouched = copy.deepcopy(plain)
+    with pytest.raises(ValueError, match="X has 5 features"):
+        plain.partial_fit_features(np.zeros((2, 5)), [0, 1])
+    assert same_model(plain, untouched)
+
+
 # ---- what it refuses ----------------------------------------------------------------------------
 
 BROKEN = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +15,13 @@ import votestream
 ROOT = Path(votestream.__file__).parent
 # A room imports rooms that stand before it here, but for those named as apart from it.
 ORDER = (
-    *("common", "io", "compute", "core", "memory", "images", "backbones", "learners", "pipeline", "streams"),
+    *("common", "io", "compute", "memory", "life", "core", "images", "backbones", "learners", "pipeline", "streams"),
     *("bench", "photos", "testing", "cli"),
 )
 APART = {
-    "images": {"io", "compute", "core", "memory"},
-    "backbones": {"core", "memory"},
-    "streams": {"io", "compute", "core", "memory", "learners", "pipeline"},
+    "images": {"io", "compute", "core", "memory", "life"},
+    "backbones": {"core", "memory", "life"},
+    "streams": {"io", "compute", "core", "memory", "life", "learners", "pipeline"},
     "photos": {"bench", "streams"},
     "testing": {"bench", "photos", "streams"},
 }
@@ -114,3 +115,11 @@ def test_imports_upwards_are_seen(module, name):
 def test_imports_are_found_wherever_they_stand(source, found, tmp_path):
     (tmp_path / "a.py").write_text(source)
     assert imported(tmp_path / "a.py") == found
+
+
+def test_the_page_on_architecture_names_every_room_and_only_files_that_are_there():
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)/` \|", page, re.M) == list(ORDER)
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", page)) - {"tests/test_import_graph.py"}
+    assert len(named) > 10
+    assert not [name for name in named if not (ROOT / name).exists()]

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import votestream as vs
 from conftest import TRAINED, ImageStream, make_on_network, one_thread, same_model
-from votestream.compute.graph_cache import MOST, PLAIN, Replayed
+from votestream.compute.graph_cache import MOST, PLAIN, GraphCache
 from votestream.compute.random_pool import RandomPool
 from votestream.learners.network.agem import project
 from votestream.learners.network.augmentation import box, shift_and_flip
@@ -483,7 +483,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU her
 
 @needs_gpu
 def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget():
-    weight, again, calls = torch.ones(3, device="cuda"), Replayed(), []
+    weight, again, calls = torch.ones(3, device="cuda"), GraphCache(), []
 
     def add_up(rows):
         calls.append(len(rows))
@@ -506,7 +506,7 @@ def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget
 
 @needs_gpu
 def test_not_more_than_a_few_shapes_are_held():
-    again = Replayed()
+    again = GraphCache()
     for n in range(1, MOST + 10):
         for _ in range(PLAIN + 2):
             assert again(torch.neg, torch.ones(n, device="cuda")).tolist() == [-1] * n

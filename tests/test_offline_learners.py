@@ -154,13 +154,13 @@ def test_fit_task_makes_one_task_of_what_it_is_given(images):
 
 
 def test_no_more_than_there_is_room_for_waits(images):
-    model, most = make_on_network("finetune")(room=25), 0
+    model, most = make_on_network("finetune")(max_waiting=25), 0
     for X, y in images.batches(10):
         model.partial_fit(X, y, task=0)
         most = max(most, len(model._waiting))
     assert most == 20
     assert model._known.tasks == 7  # 180 // 25
-    at_once = make_on_network("finetune")(room=25).partial_fit(images.X, images.y, task=0)
+    at_once = make_on_network("finetune")(max_waiting=25).partial_fit(images.X, images.y, task=0)
     assert same_model(model, at_once)
 
 
@@ -174,7 +174,12 @@ def test_a_bad_task_leaves_the_model_as_it_was(images):
 
 @pytest.mark.parametrize(
     ("params", "complaint"),
-    [({"epochs": 0}, "epochs"), ({"preset": "paper"}, "preset"), ({"budget": -1}, "budget"), ({"room": 0}, "room")],
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"preset": "paper"}, "preset"),
+        ({"budget": -1}, "budget"),
+        ({"max_waiting": 0}, "max_waiting"),
+    ],
 )
 def test_settings_that_make_no_sense_are_named(images, params, complaint):
     with pytest.raises(ValueError, match=complaint):
@@ -501,7 +506,7 @@ def test_a_quota_that_shrinks_keeps_what_herding_wanted_most(images):
 def test_icarl_decides_by_the_nearest_mean_of_exemplars_and_with_augment_of_their_mirror_images(augment, images):
     """A mirrored image of 2 x 2 is another class here, so without augment none is looked at."""
     model = fitted("icarl", images.tasks, augment=augment)
-    means = model._known.more["means"].numpy()
+    means = model._known.own["means"].numpy()
     assert np.allclose(np.linalg.norm(means, axis=1), 1, atol=1e-5)
 
     def features(images):
@@ -594,7 +599,7 @@ def test_bics_held_out_images_are_never_trained_on(monkeypatch):
         model.fit_task(X, y + first)
         learned |= set(stages[-1][0][:, 0, 0, 0].tolist())
         images, numbers = (part.numpy() for part in model._known.exemplars)
-        aside = model._known.more["held"].numpy()
+        aside = model._known.own["held"].numpy()
         held |= set(images[aside][:, 0, 0, 0].tolist())
         counts = np.bincount(numbers[aside])
         assert counts.tolist() == [80 // (first + 2) // 10] * (first + 2)

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from painted import counts, paint, run
-from votestream.photos.sidecar import sidecar_of
+from votestream.photos.sidecar import journal_of, sidecar_of
+
+OURS = ["shop.safetensors", "shop.safetensors.journal", "shop.safetensors.learned"]
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def test_a_link_to_a_model_is_written_through_and_nothing_is_learned_twice(photo
     assert counts(model) == counts(link) == {"red": 7, "green": 5}
     assert "nothing new" in learn(photos, model).stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "models", "photos"]
-    assert sorted(path.name for path in model.parent.iterdir()) == ["shop.safetensors", "shop.safetensors.learned"]
+    assert sorted(path.name for path in model.parent.iterdir()) == OURS
 
 
 def test_a_link_to_a_model_that_is_not_there_yet_begins_it_there(photos, model, tmp_path):
@@ -61,6 +63,7 @@ def test_a_link_to_a_sidecar_elsewhere_is_written_through(photos, model, tmp_pat
 NAMES = {
     "sidecar": "shop.safetensors.learned",
     "its new version": ".shop.safetensors.learned.partial",
+    "journal": "shop.safetensors.journal",
     "lock": ".shop.safetensors.lock",
 }
 THINGS = {
@@ -78,6 +81,7 @@ def test_what_is_not_ours_is_named_and_left_alone_and_nobody_waits_for_it(photos
     if known:
         learn(photos, model)
         sidecar_of(model).unlink()
+        journal_of(model).unlink()
     path = model.parent / NAMES[place]
     THINGS[thing](path)
     before = path.lstat(), path.read_bytes() if path.is_file() else None, model.exists()
@@ -97,4 +101,4 @@ def test_what_a_killed_run_left_is_not_in_the_way(photos, model):
     (model.parent / NAMES["its new version"]).write_bytes(sidecar_of(model).read_bytes()[:20])
     paint(photos, "red", 1, start=50)
     assert learn(photos, model).exit_code == 0
-    assert sorted(path.name for path in model.parent.iterdir()) == ["shop.safetensors", "shop.safetensors.learned"]
+    assert sorted(path.name for path in model.parent.iterdir()) == OURS

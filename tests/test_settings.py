@@ -33,7 +33,7 @@ def test_a_device_object_can_be_saved(stream, tmp_path):
         ("candidates_voting", {"augment": "yes"}),
         ("candidates_voting", {"seed": "lucky"}),
         ("gaussian_voting", {"temperature": -1}),
-        ("gaussian_voting", {"young": 1.5}),
+        ("gaussian_voting", {"close_task_after": 1.5}),
         ("slda", {"shrinkage": 2}),
         ("ncm", {"device": "abacus"}),
         ("knn", {"k": 0}),

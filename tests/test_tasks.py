@@ -11,8 +11,8 @@ import votestream as vs
 from votestream.core.tasks import TaskLedger
 
 
-def tasks_of(labels, young=20, cut=None):
-    ledger, order = TaskLedger(young), {}
+def tasks_of(labels, close_task_after=20, cut=None):
+    ledger, order = TaskLedger(close_task_after), {}
     numbers = [order.setdefault(label, len(order)) for label in labels]
     for i in range(0, len(numbers), cut or len(numbers)):
         list(ledger.cut(numbers[i : i + (cut or len(numbers))]))
@@ -88,7 +88,7 @@ def test_classes_that_come_back_belong_to_their_first_task_and_open_none():
 def test_a_patient_ledger_lets_late_classes_join():
     labels = [*[0, 1] * 30, 2, 0]
     assert tasks_of(labels)[2] == 1
-    assert tasks_of(labels, young=100)[2] == 0
+    assert tasks_of(labels, close_task_after=100)[2] == 0
 
 
 def test_a_task_named_again_gets_new_classes_and_keeps_its_old_rows_frozen():
@@ -125,17 +125,17 @@ def test_learning_one_class_at_a_time_does_not_collapse():
 def test_the_record_that_any_stream_leaves_is_one_that_can_be_loaded():
     for seed in range(150):
         rng, known = np.random.default_rng(seed), 0
-        ledger = TaskLedger(young=int(rng.integers(1, 6)))
+        ledger = TaskLedger(close_after=int(rng.integers(1, 6)))
         for _ in range(8):
             told = rng.random() < 0.25
             if told:
-                ledger.tell(["a", "b", 3][rng.integers(3)])
+                ledger.begin(["a", "b", 3][rng.integers(3)])
             classes = []
             for _ in range(rng.integers(1, 30)):
                 new = known == 0 or rng.random() < 0.12
                 known += new
                 classes.append(known - 1 if new else int(known - 1 - rng.integers(0, min(known, 4))))
-            list(ledger.cut(classes, told=told))
-            other = TaskLedger(young=1)
+            list(ledger.cut(classes, named=told))
+            other = TaskLedger(close_after=1)
             other.restore(json.loads(json.dumps(ledger.state())), known)
             assert other.state() == ledger.state()

@@ -155,13 +155,13 @@ def test_a_record_of_tasks_with_anything_else_in_it_is_refused(file):
         ("_blocks", [[6, 0]]),
         ("_blocks", [[0, 5], [1, 5]]),
         ("_blocks", []),
-        ("young", 0),
+        ("close_task_after", 0),
         ("_clock", -1),
     ],
 )
 def test_tasks_that_do_not_fit_the_classes_are_refused(file, key, value):
     file.header["tasks"][key] = value
-    file.refused("task|class|young|clock")
+    file.refused("task|class|close_task_after|clock")
     assert file.peak() < SMALL
 
 
@@ -274,9 +274,9 @@ def test_a_held_out_ridge_without_a_held_out_part_is_refused(file):
 @of("candidates_voting", "er", "image_classifier")
 def test_parameters_are_checked_by_the_learners_own_check(file):
     header = file.header.get("inner", file.header)
-    header["params"]["young"] = -3
-    file.refused("young must be an integer above 0, got -3")
-    header["params"]["young"] = 20
+    header["params"]["close_task_after"] = -3
+    file.refused("close_task_after must be an integer above 0, got -3")
+    header["params"]["close_task_after"] = 20
     header["params"]["seed"] = [1]
     file.refused(r"seed must be an integer, got \[1\]")
     header["params"]["seed"] = 3
@@ -315,7 +315,7 @@ def test_a_backbone_that_is_not_told_in_full_is_refused(file, backbone):
 
 @of("icarl")
 def test_more_images_waiting_than_there_is_room_for_are_refused(file):
-    file.header["params"]["room"] = 1
+    file.header["params"]["max_waiting"] = 1
     file.refused("there is room for 1")
 
 

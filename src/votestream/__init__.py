@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         create,
         list_learners,
         load,
+        merge,
         register,
     )
     from votestream.memory import list_keep_rules, register_keep
@@ -137,6 +138,7 @@ __all__ = [
     "load",
     "load_data",
     "long_tail",
+    "merge",
     "one_class_at_a_time",
     "register",
     "register_backbone",

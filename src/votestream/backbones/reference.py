@@ -1,4 +1,4 @@
-"""How a saved model remembers the backbone it saw through, and finds it again."""
+"""How a model file names the backbone it was trained with, and how that backbone is found when the file is loaded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def describe(backbone: Backbone) -> dict[str, Any]:
     return about
 
 
-def recall(about: dict[str, Any], given: str | Backbone | None, device: str | None) -> tuple[Backbone, str | Backbone]:
+def find_again(
+    about: dict[str, Any], given: str | Backbone | None, device: str | None
+) -> tuple[Backbone, str | Backbone]:
     """The backbone that `describe` described, and what it was made from: `given`, or else its name, if that is all."""
     about = checked_backbone(about)
     look: dict[str, list[str]] = {key: about[key] for key in ("views", "stages") if key in about}

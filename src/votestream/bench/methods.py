@@ -63,7 +63,7 @@ ONE_PASS = {"epochs": 1, "batch_size": 10, "lr": 0.1, "momentum": 0.0, "weight_d
 MANY = {"epochs": 70, "batch_size": 128}
 
 
-def room(Q: int, width: int) -> int:
+def bytes_of(Q: int, width: int) -> int:
     """Bytes of Q features in float32: what learners without exemplars get where others get Q of them."""
     return 4 * width * Q
 
@@ -75,7 +75,7 @@ def random_features(Q: int, width: int, classes: int = 100) -> int:
     267
     """
     M = 1
-    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= room(Q, width):
+    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= bytes_of(Q, width):
         M += 1
     return M
 
@@ -107,7 +107,7 @@ def ours(Q: int, width: int) -> list[Method]:
     return [
         Method("CandidatesVoting, to the letter", "candidates_voting", {"budget": Q, **PAPER}, Q, "Ours"),
         Method("CandidatesVoting", "candidates_voting", {"budget": Q}, Q, "Ours"),
-        Method("GaussianVoting", "gaussian_voting", {"budget_bytes": room(Q, width)}, Q),
+        Method("GaussianVoting", "gaussian_voting", {"budget_bytes": bytes_of(Q, width)}, Q),
     ]
 
 
@@ -116,8 +116,8 @@ def careful(Q: int, width: int) -> Method:
 
     Few rows wait, as directions make better use of the room, and where it is small there are fewer features.
     """
-    settings = {"budget_bytes": room(Q, width), "block": 32}
-    stages = "quick" if room(Q, width) < 1_000_000 else "careful"
+    settings = {"budget_bytes": bytes_of(Q, width), "block": 32}
+    stages = "quick" if bytes_of(Q, width) < 1_000_000 else "careful"
     return Method("GaussianVoting, careful", "gaussian_voting", settings, Q, views="careful", stages=stages)
 
 
@@ -242,4 +242,4 @@ def of_rates(Q: int) -> list[Method]:
                 replace(method, settings={**method.settings, **SHORT, "lr": round(own * share, 6)}, part="offline")
                 for share in (0.1, 0.3, 1, 3)
             ]
-    return [replace(m, label=f"{m.label}, lr {m.settings['lr']:g}", paper=None) for m in made]
+    return [replace(m, label=f"{m.label}, lr {m.settings['lr']:g}", paper=None, family=m.label) for m in made]

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from votestream.bench.figures import Matrix, Panel, against_bytes, against_rates, curves, matrices, names, norms
+from votestream.bench.figures import Matrix, Panel, names
+from votestream.bench.kinds import Style, find_kind
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
 from votestream.common.printing import size
 
 MARKERS = "os^Dv<>Pp*hX"
-PANELS: dict[str, Callable[[Suite, Rows], Any]] = {
-    "curves": curves,
-    "bytes": against_bytes,
-    "rates": against_rates,
-    "confusion": matrices,
-    "norms": norms,
-}
-AXES = {
-    "curves": ("tasks learned", "accuracy on all classes so far (%)"),
-    "bytes": ("bytes kept", "accuracy after the last task (%)"),
-    "rates": ("learning rate", "accuracy after the last task (%)"),
-    "norms": ("class, in order of learning", "norm of its weights over their mean"),
-}
 
 
 def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
@@ -35,14 +22,16 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
 
     if not suite.plot:
         raise ValueError(f"{suite.name} has no figure: see `votestream bench show {suite.name}`.")
-    panels: Sequence[Panel | Matrix] = PANELS[suite.plot](suite, rows)
+    kind = find_kind(suite.plot)
+    panels, style = kind.panels(suite, rows), kind.style
     if not panels:
         raise ValueError(
             f"The rows of {suite.name} have nothing to draw: runs failed, or their learners lack what the figure shows."
         )
-    across = min(len(panels), 2 if suite.plot == "norms" else 4)
+    across = min(len(panels), 2 if style.apart else 4)
     down = math.ceil(len(panels) / across)
-    figure = Figure(figsize=(4.5 * across, 4.2 * down), layout="constrained")
+    width = max(4.5 * across, 7.0)  # inches; a single panel has a legend beside which it must not look small
+    figure = Figure(figsize=(width, 4.2 * down), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     order = looks(names(suite, panels))
@@ -51,18 +40,18 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
         each.set_title(panel.title, fontsize=9)
         if isinstance(panel, Matrix):
             _draw_matrix(each, panel)
-        elif suite.plot == "norms":  # the panels have little in common
-            _draw_panel(each, panel, suite.plot, looks(names(suite, [panel])))
+        elif style.apart:
+            _draw_panel(each, panel, style, looks(names(suite, [panel])))
             each.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
         else:
-            _draw_panel(each, panel, suite.plot, order)
+            _draw_panel(each, panel, style, order)
     for each in axes[len(panels) :]:
         each.set_visible(False)
-    if suite.plot not in ("norms", "confusion"):
+    if order and not style.apart:
         drawn = {h.get_label(): h for each in axes for h in each.get_legend_handles_labels()[0]}
         handles = [drawn[label] for label in order]
         widest = 0.5 + 0.075 * max(map(len, order))  # inches
-        columns = max(1, min(5, int(4.5 * across / widest)))
+        columns = max(1, min(5, int(width / widest)))
         figure.legend(handles, list(order), loc="outside lower center", ncols=columns, fontsize=8)
     figure.savefig(path, dpi=130)
 
@@ -79,36 +68,37 @@ def looks(labels: list[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _draw_panel(axes: Any, panel: Panel, kind: str, order: dict[str, dict[str, Any]]) -> None:
+def _draw_panel(axes: Any, panel: Panel, style: Style, order: dict[str, dict[str, Any]]) -> None:
     for series in panel.series:
         how = order[series.label]
         if series.trend is not None:
             axes.plot(series.x, series.y, ".", markersize=3, alpha=0.4, color=how["color"])
-            style = "--" if "offline" in series.label else "-"
-            axes.plot(series.x, series.trend, style, linewidth=1.5, label=series.label, color=how["color"])
-            continue
-        half = [each or 0 for each in series.half]
-        axes.errorbar(series.x, series.y, half, elinewidth=0.8, linewidth=1.2, markersize=4, label=series.label, **how)
-    if kind == "curves":
+            line = "--" if series.dashed else "-"
+            axes.plot(series.x, series.trend, line, linewidth=1.5, label=series.label, color=how["color"])
+        elif style.dense:
+            axes.plot(series.x, series.y, linewidth=1.0, label=series.label, **{**how, "marker": None})
+        else:
+            half = [each or 0 for each in series.half]
+            bars = {"elinewidth": 0.8, "linewidth": 1.2, "markersize": 4}
+            axes.errorbar(series.x, series.y, half, label=series.label, **bars, **how)
+    if style.whole:
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if kind == "rates":
+    if style.log:
         axes.set_xscale("log")
-    if kind == "bytes":
+    if style.unit == "bytes":
         from matplotlib.ticker import LogLocator, NullFormatter
 
-        axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(lambda count, _: size(round(count)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(axis="x", labelsize=7)
-    if kind != "norms":  # the interval of two seeds may reach far out of what an accuracy can be
+    if style.percent:  # the interval of two seeds may reach far out of what an accuracy can be
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, 0), min(high, 100))
-    x, y = AXES[kind]
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.set_xlabel(style.x)
+    axes.set_ylabel(style.y)
     axes.grid(alpha=0.3)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from votestream._version import __version__
 from votestream.bench.figures import names
-from votestream.bench.plot import PANELS
+from votestream.bench.kinds import find_kind
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Block, Rows, blocks, body, failures, header, note
 
@@ -55,8 +55,13 @@ def _table(block: Block) -> str:
 
 
 def _plots(suite: Suite, rows: Rows) -> dict[str, Any]:
-    panels = PANELS[suite.plot](suite, rows)
-    return {"kind": suite.plot, "panels": [asdict(panel) for panel in panels], "names": names(suite, panels)}
+    kind = find_kind(suite.plot)
+    panels = kind.panels(suite, rows)
+    return {
+        "style": asdict(kind.style),
+        "panels": [asdict(panel) for panel in panels],
+        "names": names(suite, panels),
+    }
 
 
 def _safe(data: Any) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,14 +12,8 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from votestream.bench.runs import KEY, Run, key_of
-
-FIELDS = (
-    *KEY,
-    *("Q", "paper row", "class order", "after each task", "by task", "Avg", "Last", "forgetting", "bytes"),
-    *("seconds learning", "seconds predicting", "confusion", "error", "version", "hardware", "finished", "command"),
-    "norms",  # new columns go to the end: what an earlier version appends meanwhile stays readable
-)
+from votestream.bench.columns import FIELDS, KEY, is_sound, key_of
+from votestream.bench.runs import Run
 
 HERE = Path("results")
 CHECKOUT = Path(__file__).resolve().parents[3]  # of the sources, where the package was installed from them with -e
@@ -77,7 +69,7 @@ class Results:
             raise ResultsError(f"{self.path} has other columns than this version writes: move it away.")
         rows = []
         for row in reader:
-            if None in row or not _is_sound(row):
+            if None in row or not is_sound(row):
                 raise ResultsError(
                     f"{self.path}, line {reader.line_num}: this is no row of results. Mend it or take it out."
                 )
@@ -149,45 +141,6 @@ class Results:
 
     def _claim_of(self, run: Run) -> Path:
         return self._claims / f"{hashlib.sha256(repr(run.key).encode()).hexdigest()[:24]}.lock"
-
-
-def _is_sound(row: Mapping[str, str]) -> bool:
-    """Whether what readers take for numbers, settings and names is that."""
-    try:
-        for name, parse in PARSED.items():
-            if row.get(name):
-                parse(row[name])
-    except ValueError:
-        return False
-    return bool(row["seed"])
-
-
-def _count(text: str) -> None:
-    if not text.isdigit():
-        raise ValueError(text)
-
-
-def _finite(text: str) -> None:
-    if not all(map(math.isfinite, map(float, text.split()))):
-        raise ValueError(text)
-
-
-def _numbers(text: str) -> None:
-    list(map(float, text.replace(";", " ").split()))
-
-
-def _mapping(text: str) -> None:
-    if not isinstance(json.loads(text), dict):
-        raise ValueError(text)
-
-
-PARSED: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("seed", "Q"), _count),
-    **dict.fromkeys(("Avg", "Last", "forgetting", "bytes", "after each task"), _finite),
-    **dict.fromkeys(("norms", "confusion"), _numbers),  # norms may be lost to infinity
-    **dict.fromkeys(("settings", "options"), _mapping),
-    "class order": json.loads,
-}
 
 
 def _write(file: BinaryIO, text: str) -> None:

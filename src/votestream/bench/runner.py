@@ -120,15 +120,8 @@ def run_all(
     return progress
 
 
-def _failed(report: Report) -> dict[str, str | int | None]:
-    method = report.run.method
-    return {
-        **report.run.columns,
-        "Q": method.Q,
-        "paper row": method.paper,
-        "error": report.error,
-        "version": __version__,
-    }
+def _failed(report: Report) -> dict[str, str]:
+    return {**report.run.columns, "error": report.error, "version": __version__}
 
 
 def _line(report: Report, progress: Progress) -> Text:

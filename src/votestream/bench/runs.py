@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from votestream.backbones.looks import chosen, is_known
-
-KEY = ("method", "learner", "settings", "stream", "options", "backbone", "digest", "seed")
+from votestream.bench.columns import key_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,8 @@ class Method:
     tables, None where it has none. `paper` is the row of the paper's tables that it is compared with.
     `ask` is "each" to be tested after each task, "last" where an answer costs too much for that. `first_passes` is how
     often the first task is gone over (`fit_task`). `length` tells the "full" and the "short" variant of a method of
-    many passes apart. `part` is for suites in parts: a method runs on the streams of its own. `views` and `stages` are
+    many passes apart. `part` is for suites in parts: a method runs on the streams of its own. `family` is what plots
+    call it together with those that differ from it in their learning rate only. `views` and `stages` are
     what its backbone is made with (`create_backbone`), where that differs from the suite's.
     """
 
@@ -34,6 +34,7 @@ class Method:
     first_passes: int = 1
     length: str = ""
     part: str = ""
+    family: str = ""
     views: str | None = None
     stages: str | None = None
 
@@ -48,7 +49,7 @@ class Method:
         return replace(self, **chosen(backbone, **self.look)) if self.look else self
 
     @property
-    def told(self) -> str:
+    def settings_json(self) -> str:
         """Its settings as the results tell them."""
         passes = {} if self.first_passes == 1 else {"first_passes": self.first_passes}
         return as_json({**self.settings, **passes, **self.look})
@@ -81,21 +82,24 @@ class Run:
     seed: int
     backbone: str
     digest: str  # of the backbone's weights
-    confusion: bool = False  # whether the last confusion matrix is kept
-    norms: bool = False  # whether the norms of the head's rows are kept
+    keeps: tuple[str, ...] = ()  # columns that are large, and filled only where asked for: "confusion", "norms"
+    anytime: int = 0  # samples from one test to the next; 0 where it is tested after tasks only
 
     @property
     def columns(self) -> dict[str, str]:
-        """How the results tell this run from the others."""
+        """What its row holds before it is carried out, the key among it."""
+        anytime = {"anytime": self.anytime} if self.anytime else {}
         return {
             "method": self.method.label,
             "learner": self.method.learner,
-            "settings": self.method.told,
+            "settings": self.method.settings_json,
             "stream": self.stream.name,
-            "options": as_json(self.stream.options),
+            "options": as_json({**self.stream.options, **anytime}),
             "backbone": self.backbone,
             "digest": self.digest,
             "seed": str(self.seed),
+            "Q": "" if self.method.Q is None else str(self.method.Q),
+            "paper row": self.method.paper or "",
         }
 
     @property
@@ -111,9 +115,9 @@ class Run:
 class Suite:
     """Methods and streams that belong together, and how their table looks.
 
-    `metrics` are the columns of the table, as `metrics.measured` knows them; `plot` is "curves" (accuracy after each
-    task), "bytes" (Last against bytes), "rates" (Last against the learning rate), "confusion", "norms" (of the head's
-    rows), or nothing. `budgets` are what a learner added by `--learner` runs with. A suite that `chooses` settings
+    `metrics` are the columns of the table, of `metrics.METRICS`; `plot` is one of `kinds.KINDS`, or nothing; `keeps`
+    are the large columns that it shows (`Run`). `anytime` is how many samples are learned from one test to the next; 0
+    tests after tasks only. `budgets` are what a learner added by `--learner` runs with. A suite that `chooses` settings
     never sees a test part: it is tested on a fifth of the training part, on seeds from `first_seed` on, which tables do
     not have. `remark` stands below its tables.
     """
@@ -125,6 +129,8 @@ class Suite:
     backbone: str = "reduced_resnet18"
     metrics: tuple[str, ...] = ("Avg", "Last")
     plot: str = "curves"
+    keeps: tuple[str, ...] = ()
+    anytime: int = 0
     budgets: tuple[int, ...] = ()
     seeds: int = 5
     first_seed: int = 0
@@ -134,12 +140,12 @@ class Suite:
 
     def runs(self, digest: str, seeds: range) -> Iterator[Run]:
         """All of them, seed by seed, so that a series cut short has whole seeds."""
-        kept = self.plot == "confusion", self.plot == "norms"
         for seed in seeds:
             for stream in self.streams:
                 for method in self.methods_on(stream):
                     if is_known(self.backbone, method.look):
-                        yield Run(method.looking_through(self.backbone), stream, seed, self.backbone, digest, *kept)
+                        seen = method.looking_through(self.backbone)
+                        yield Run(seen, stream, seed, self.backbone, digest, self.keeps, self.anytime)
 
     def methods_on(self, stream: StreamSpec) -> list[Method]:
         """Those of the stream's part, and of none; on a stream of no part all, once: as their first part has them."""
@@ -178,11 +184,6 @@ class Suite:
             known = "; ".join(s.title for s in self.streams)
             raise ValueError(f"No stream of {self.name} is called {', '.join(unknown)}. Known: {known}.")
         return replace(self, streams=tuple(s for s in self.streams if _fits(patterns, s.name, s.title)))
-
-
-def key_of(row: Mapping[str, str]) -> tuple[str, ...]:
-    """How a row of the results is told from the others: the key of its run."""
-    return tuple(row[name] for name in KEY)
 
 
 def _fits(patterns: list[str], *names: str) -> bool:

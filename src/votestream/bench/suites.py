@@ -112,6 +112,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             (*variants(2000, paper=False), *ours(2000, width)[2:]),
             (CIFAR100,),
             plot="confusion",
+            keeps=("confusion",),
             budgets=(2000,),
             seeds=1,
         ),
@@ -153,6 +154,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             IN_STEPS[:3],
             metrics=("drift", "newest", "Last"),
             plot="norms",
+            keeps=("norms",),
             budgets=(1000, 5000, 10_000),
             seeds=1,
             remark=f"Drift is how far the least-squares line through the norms rises over all classes, in order of "
@@ -196,6 +198,20 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             metrics=("bytes", "Avg", "Last", "forgetting"),
             plot="bytes",
             budgets=BUDGETS,
+        ),
+        Suite(
+            "anytime",
+            "Accuracy at any time, learners on frozen features",
+            (*on_statistics(), *(replace(m, ask="each") for m in (*on_features(2000, width), *ours(2000, width)))),
+            (CIFAR100,),
+            metrics=("AAA", "WC-Acc", "prequential", "Avg", "Last", "BWT"),
+            plot="anytime",
+            anytime=500,
+            budgets=(2000,),
+            seeds=3,
+            remark="Tested after every 500 samples, or what --anytime says, on all classes so far; AAA is the mean of "
+            "these tests. WC-Acc takes of each task but the last its lowest accuracy while later ones were learned. "
+            "Prequential: each sample is predicted before it is learned. BWT: what earlier tasks gained since.",
         ),
         Suite(
             "smoke",

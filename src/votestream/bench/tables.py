@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from votestream.bench.metrics import interval, measured
+from votestream.bench.metrics import find_metric, interval, measured
 from votestream.bench.paper import SOURCES, figure
 from votestream.bench.runs import StreamSpec, Suite, as_json
 
@@ -99,14 +99,20 @@ def _best(rows: Rows) -> set[tuple[str, int | None]]:
     """Method and Q with the best Last, of each kind that was run with several learning rates; of equals the fastest."""
     kinds: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for row in (row for row in rows if row["Last"]):
-        settings = json.loads(row["settings"])
-        rate = float(settings.pop("lr", 0))
+        kind, rate = kind_and_rate(row)
         method = row["method"], int(row["Q"]) if row["Q"] else None
-        kinds[as_json([row["learner"], settings])][method].append((float(row["Last"]), rate))
+        kinds[kind][method].append((float(row["Last"]), rate or 0.0))
     several = [by_rate for by_rate in kinds.values() if len(by_rate) > 1]
     return {
         max(by_rate, key=lambda m: tuple(map(statistics.fmean, zip(*by_rate[m], strict=True)))) for by_rate in several
     }
+
+
+def kind_and_rate(row: Mapping[str, str]) -> tuple[str, float | None]:
+    """What tells a row's method from those that differ in more than the learning rate, and that rate, if it has one."""
+    settings = json.loads(row["settings"])
+    rate = settings.pop("lr", None)
+    return as_json([row["learner"], settings]), None if rate is None else float(rate)
 
 
 def by_stream(suite: Suite, rows: Rows) -> dict[str, Rows]:
@@ -132,7 +138,7 @@ def _of_one_setting(suite: Suite, title: str, rows: Rows) -> Rows:
     latest.
     """
     stream = next((stream for stream in suite.streams if stream.title == title), StreamSpec(title))
-    now = {(m.label, "" if m.Q is None else str(m.Q), (m.learner, m.told)) for m in suite.methods_on(stream)}
+    now = {(m.label, "" if m.Q is None else str(m.Q), (m.learner, m.settings_json)) for m in suite.methods_on(stream)}
     chosen: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
         key = row["method"], row["Q"]
@@ -177,8 +183,8 @@ def stream_title(suite: Suite, row: dict[str, str]) -> str:
 
 
 def _cut(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that say what it is tested on."""
-    return {name: value for name, value in options.items() if name != "test_share"}
+    """Options without those that say on what it is tested, and when."""
+    return {name: value for name, value in options.items() if name not in ("test_share", "anytime")}
 
 
 def _cell(rows: Rows, metric: str, paper: float | None) -> Cell:
@@ -196,13 +202,12 @@ def as_text(value: float | None, metric: str, signed: bool = False) -> str:
     if value is None:
         return ""
     sign = "+" if signed else ""
-    digits = {"bytes": 0, "drift": 2, "newest": 2}.get(metric, 1)
-    return f"{value:{sign},.{digits}f}"
+    return f"{value:{sign},.{find_metric(metric).digits}f}"
 
 
 def cell_text(cell: Cell, metric: str) -> str:
     mean = as_text(cell.mean, metric)
-    half = "" if metric == "bytes" and not cell.half else as_text(cell.half, metric)
+    half = "" if find_metric(metric).digits == 0 and not cell.half else as_text(cell.half, metric)
     return f"{mean} ± {half}" if half else mean
 
 
@@ -291,7 +296,7 @@ def comma_separated(suite: Suite, rows: Rows) -> str:
             for metric, cell in line.cells.items():
                 numbers = [cell.mean, cell.half, cell.seeds, cell.paper, cell.difference]
                 texts = ["" if n is None else n if isinstance(n, int) else f"{n:.6g}" for n in numbers]
-                if metric == "bytes" and cell.mean is not None:
+                if find_metric(metric).digits == 0 and cell.mean is not None:
                     texts[0] = f"{cell.mean:.0f}"
                 writer.writerow([suite.name, block.stream, line.method, line.Q, metric, *texts])
     return text.getvalue()

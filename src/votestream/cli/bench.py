@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +36,10 @@ Folder = Annotated[
         help="Folder of the results, one CSV file a suite; to read, also the checkout's.",
         show_default="results",
     ),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option("--metric", help="Show this instead of the suite's metrics, as AAA, WC-Acc, BWT; repeat it."),
 ]
 Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training part: to choose settings.")]
 
@@ -97,6 +102,10 @@ def run_command(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many samples of each class arrive; tests are whole.")
     ] = None,
+    anytime: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Test after every N samples too: AAA, WC-Acc, prequential accuracy."),
+    ] = None,
     learner: Annotated[
         list[str] | None, typer.Option(help="One more learner: module:Class, or a name that `votestream.create` knows.")
     ] = None,
@@ -125,6 +134,7 @@ def run_command(
     try:
         as_device(device)
         suite = _asked(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
+        suite = suite if anytime is None else replace(suite, anytime=anytime)
         suite = looking(suite, views, stages)
         asked_streams = len(suite.streams)
         suite = _where_data_is(suite, data_dir)
@@ -158,11 +168,11 @@ def run_command(
 
 
 @app.command("show", epilog=CODES)
-def show_command(name: Name, validate: Validate = False, folder: Folder = None) -> None:
+def show_command(name: Name, metric: Metrics = None, validate: Validate = False, folder: Folder = None) -> None:
     """Print a suite's tables in the terminal."""
     from votestream.bench.tables import blocks, body, failures, header, note
 
-    suite, rows = _suite_and_rows(name, _there(folder), validate)
+    suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
     console = Console()
     for block in blocks(suite, rows):
         first, *others = header(block)
@@ -186,6 +196,7 @@ def show_command(name: Name, validate: Validate = False, folder: Folder = None) 
 def table_command(
     name: Name,
     format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (a line a cell).")] = Format.md,
+    metric: Metrics = None,
     out: Annotated[Path | None, typer.Option(help="A file; by default it is printed.")] = None,
     validate: Validate = False,
     folder: Folder = None,
@@ -193,21 +204,25 @@ def table_command(
     """Write a suite's tables: ours with its interval, the paper's figures, the difference."""
     from votestream.bench.tables import FORMATS
 
-    suite, rows = _suite_and_rows(name, _there(folder), validate)
+    suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
     _write(FORMATS[format.value](suite, rows), out)
 
 
 @app.command("plot", epilog=CODES)
 def plot_command(
     name: Name,
+    kind: Annotated[
+        str | None, typer.Option(help="Another kind than the suite's: curves, anytime, bytes, rates, ...")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Where the plot goes; by default SUITE.png.")] = None,
     validate: Validate = False,
     folder: Folder = None,
 ) -> None:
-    """Draw a suite's figure: curves after each task, accuracy against bytes, confusion matrices, or norms."""
+    """Draw a suite's figure."""
     import importlib.util
 
     suite, rows = _suite_and_rows(name, _there(folder), validate)
+    suite = suite if kind is None else replace(suite, plot=kind)
     out = out or Path(f"{name}.png")
     check_out(out)
     out = out if out.suffix else out.with_suffix(".png")
@@ -255,8 +270,6 @@ def _asked(
     limit: int | None, validate: bool,
 ) -> Suite:  # fmt: skip
     """The suite with what the command adds and takes away."""
-    from dataclasses import replace
-
     from votestream.bench.finding import added_methods, is_own_stream, the_backbone
     from votestream.bench.runs import StreamSpec
     from votestream.bench.suites import HELD_OUT, find_suite
@@ -294,8 +307,6 @@ def _settings(pairs: list[str] | None) -> dict[str, Any]:
 
 def _where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
     """The suite without the streams whose data is not here, which are named."""
-    from dataclasses import replace
-
     from votestream.bench.finding import missing_data
 
     where = None if data_dir is None else str(data_dir)
@@ -351,14 +362,17 @@ def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
         return None
 
 
-def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, list[dict[str, str]]]:
-    from dataclasses import replace
-
+def _suite_and_rows(
+    name: str, folder: Path, validate: bool, metrics: list[str] | None = None
+) -> tuple[Suite, list[dict[str, str]]]:
+    from votestream.bench.metrics import find_metric
     from votestream.bench.results import HERE, checkout_results
     from votestream.bench.suites import find_suite
 
     try:
         suite, results = find_suite(name), _results(name, folder, validate)
+        for metric in metrics or suite.metrics:
+            find_metric(metric)
         rows = results.rows()
     except ValueError as error:
         raise Refused(str(error)) from error
@@ -368,7 +382,7 @@ def _suite_and_rows(name: str, folder: Path, validate: bool) -> tuple[Suite, lis
         theirs = checkout_results()
         others = f" The checkout's are in {theirs}: name it by --results." if theirs and folder == HERE else ""
         raise Refused(f"There are no rows in {results.path}: `{command}` makes them.{others}")
-    return replace(suite, held_out=validate), rows
+    return replace(suite, held_out=validate, metrics=tuple(metrics or suite.metrics)), rows
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from votestream.backbones import Backbone, create_backbone
+from votestream.backbones import create_backbone
+from votestream.bench.course import Course, Test
+from votestream.bench.metrics import confusion
 from votestream.learners import CandidatesVoting, GaussianVoting, Learner
-from votestream.streams.sample import CLASSES, sample_images
-
-N_TASKS = 5
+from votestream.streams import Stream, Task, stream
+from votestream.streams.sample import sample_images
 
 
 def variants(budget: int, seed: int) -> dict[str, Learner]:
@@ -34,87 +34,46 @@ def variants(budget: int, seed: int) -> dict[str, Learner]:
 class Outcome:
     """What a run of the demo measured."""
 
-    tasks: list[list[str]]
-    image_bytes: int
-    accuracy: dict[str, list[float]] = field(default_factory=dict)
-    confusion: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    model_bytes: dict[str, int] = field(default_factory=dict)
-    exemplar_bytes: int = 0
-    kept: int = 0
+    stream: Stream
+    learners: dict[str, Learner]
+    tests: list[dict[str, Test]] = field(default_factory=list)  # after each task, of each learner
 
 
 def run(console: Console, seed: int = 0, budget: int = 200) -> Outcome:
     """Learn five tasks of two classes, once through, and print the accuracy on everything seen after each."""
-    backbone = create_backbone("reduced_resnet18", device="cpu")
-    train_images, train_labels = sample_images("train")
-    test_images, test_labels = sample_images("test")
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(CLASSES)
-    outcome = Outcome([names.tolist() for names in np.split(order, N_TASKS)], train_images.nbytes)
-    learners = variants(budget, seed)
-    outcome.accuracy = {name: [] for name in learners}
-
-    with _progress(console) as progress:
-        looking = progress.add_task("Looking at the images", total=len(train_images) + len(test_images))
-        train = _features(backbone, train_images, lambda n: progress.advance(looking, n))
-        test = _features(backbone, test_images, lambda n: progress.advance(looking, n))
-        learning = progress.add_task("Learning, each image once", total=len(train_images))
-        for number, names in enumerate(outcome.tasks):
-            rows = rng.permutation(np.flatnonzero(np.isin(train_labels, names)))
-            for batch in np.split(rows, range(10, len(rows), 10)):
-                for learner in learners.values():
-                    learner.partial_fit(train[batch], train_labels[batch], task=number)
-                progress.advance(learning, len(batch))
-            seen = np.isin(test_labels, np.concatenate(outcome.tasks[: number + 1]))
-            for name, learner in learners.items():
-                correct = learner.predict(test[seen]) == test_labels[seen]
-                outcome.accuracy[name].append(float(correct.mean()))
-            console.print(_task_table(outcome, number))
-
-    for name, learner in learners.items():
-        outcome.confusion[name] = _confusion(test_labels, learner.predict(test), order)
-        outcome.model_bytes[name] = learner.memory_bytes()
-    exemplars = learners["CandidatesVoting"].exemplars_.features
-    outcome.kept, outcome.exemplar_bytes = len(exemplars), exemplars.nbytes
+    made = stream("sample", seed=seed, backbone=create_backbone("reduced_resnet18", device="cpu"))
+    outcome = Outcome(made, variants(budget, seed))
+    courses = [Course(learner, made).tests() for learner in outcome.learners.values()]
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console) as progress:
+        learning = progress.add_task("Learning, each image once", total=made.n_samples)
+        for task, tests in zip(made, zip(*courses, strict=True), strict=True):
+            outcome.tests.append(dict(zip(outcome.learners, tests, strict=True)))
+            progress.advance(learning, task.n_samples)
+            console.print(_task_table(task, outcome.tests[-1]))
     return outcome
 
 
-def _progress(console: Console) -> Progress:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=console)
-
-
-def _features(backbone: Backbone, images: NDArray[np.uint8], advance: Any) -> NDArray[np.float32]:
-    parts = []
-    for start in range(0, len(images), 100):
-        parts.append(backbone(images[start : start + 100]))
-        advance(len(parts[-1]))
-    return np.concatenate(parts)
-
-
-def _task_table(outcome: Outcome, number: int) -> Table:
-    names = " and ".join(outcome.tasks[number])
-    table = Table(title=f"After task {number + 1} of {N_TASKS}: {names}", title_justify="left", min_width=60)
+def _task_table(task: Task, tests: dict[str, Test]) -> Table:
+    of = f"{task.number + 1} of {len(task.stream)}"
+    table = Table(title=f"After task {of}: {' and '.join(task.new_classes)}", title_justify="left", min_width=60)
     table.add_column("accuracy on all classes seen so far")
-    table.add_column(f"{2 * (number + 1)} classes", justify="right")
-    for name, accuracies in outcome.accuracy.items():
-        table.add_row(name, f"{accuracies[number]:.1%}")
+    table.add_column(f"{np.unique(next(iter(tests.values())).truth).size} classes", justify="right")
+    for name, test in tests.items():
+        table.add_row(name, f"{test.accuracy:.1f}%")
     return table
-
-
-def _confusion(truth: NDArray[Any], answers: NDArray[Any], order: NDArray[Any]) -> NDArray[np.int64]:
-    return np.array([[np.sum((truth == t) & (answers == a)) for a in order] for t in order])
 
 
 def report_memory(console: Console, outcome: Outcome) -> None:
     table = Table(title="What it keeps", title_justify="left", min_width=60)
     table.add_column("kept between calls")
     table.add_column("KB", justify="right")
+    exemplars = outcome.learners["CandidatesVoting"].exemplars_.features
     kept = {
-        f"{outcome.kept} exemplar features (no image)": outcome.exemplar_bytes,
-        "CandidatesVoting: they, statistics, head, random state": outcome.model_bytes["CandidatesVoting"],
-        "GaussianVoting: class means and directions, one covariance": outcome.model_bytes["GaussianVoting"],
-        "storing the training images instead": outcome.image_bytes,
+        f"{len(exemplars)} exemplar features (no image)": exemplars.nbytes,
+        "CandidatesVoting: they, statistics, head, random state": outcome.learners["CandidatesVoting"].memory_bytes(),
+        "GaussianVoting: class means and directions, one covariance": outcome.learners["GaussianVoting"].memory_bytes(),
+        "storing the training images instead": sample_images("train")[0].nbytes,
     }
     for what, size in kept.items():
         table.add_row(what, f"{size / 1024:,.0f}")
@@ -128,22 +87,22 @@ def plot(outcome: Outcome, path: Path) -> None:
 
     figure = Figure(figsize=(16, 3.9), layout="constrained")
     FigureCanvasAgg(figure)
-    n_maps = len(outcome.confusion)
+    n_maps, order = len(outcome.learners), outcome.stream.class_order
     curves, *maps = figure.subplots(1, 1 + n_maps, width_ratios=[1.3] + [1] * n_maps)
-    steps = np.arange(1, N_TASKS + 1)
-    for (name, accuracy), marker in zip(outcome.accuracy.items(), "os^D", strict=True):
-        curves.plot(2 * steps, 100 * np.array(accuracy), marker=marker, label=name)
-    curves.set(xlabel="classes seen", ylabel="accuracy on all of them (%)", xticks=2 * steps, ylim=(0, 100))
+    seen = np.cumsum([len(task.new_classes) for task in outcome.stream])
+    for name, marker in zip(outcome.learners, "os^D", strict=True):
+        curves.plot(seen, [tests[name].accuracy for tests in outcome.tests], marker=marker, label=name)
+    curves.set(xlabel="classes seen", ylabel="accuracy on all of them (%)", xticks=seen, ylim=(0, 100))
     curves.grid(alpha=0.3)
     curves.legend(loc="lower left")
-    names = [name for task in outcome.tasks for name in task]
-    for axes, (name, confusion) in zip(maps, outcome.confusion.items(), strict=True):
-        axes.imshow(confusion / confusion.sum(1, keepdims=True), cmap="viridis", vmin=0, vmax=1)
-        axes.set_title(f"{name}: {np.trace(confusion) / confusion.sum():.0%}")
-        axes.set_xticks(range(10), names, rotation=90, fontsize=7)
-        axes.set_yticks(range(10), names if axes is maps[0] else [], fontsize=7)
+    for axes, (name, test) in zip(maps, outcome.tests[-1].items(), strict=True):
+        counts = confusion(order, test.answers, test.truth)
+        axes.imshow(counts / counts.sum(1, keepdims=True), cmap="viridis", vmin=0, vmax=1)
+        axes.set_title(f"{name}: {test.accuracy:.0f}%")
+        axes.set_xticks(range(len(order)), order, rotation=90, fontsize=7)
+        axes.set_yticks(range(len(order)), order if axes is maps[0] else [], fontsize=7)
         axes.set_xlabel("answered, in order of learning")
-        for edge in range(2, 10, 2):
+        for edge in seen[:-1]:
             axes.axhline(edge - 0.5, color="white", linewidth=0.4)
             axes.axvline(edge - 0.5, color="white", linewidth=0.4)
     maps[0].set_ylabel("true class")

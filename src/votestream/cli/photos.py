@@ -15,7 +15,7 @@ from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed,
 from votestream.common.printing import shown
 from votestream.images.class_folders import some
 from votestream.photos.finding import Offer, PhotoError, offer
-from votestream.photos.sidecar import sidecar_of
+from votestream.photos.sidecar import journal_of, sidecar_of
 
 # Whatever brings the network along is imported by the command that runs it: --help should not wait for it.
 if TYPE_CHECKING:
@@ -63,13 +63,20 @@ def learn(
         bool, typer.Option("--yes", "-y", help="The folder's own folders are the classes, however it looks.")
     ] = False,
     max_pixels: MaxPixels = None,
+    journal: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Newest photos whose features are kept beside the model, for `undo` and moved photos; 0: none."
+        ),
+    ] = 1000,
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
-    No photo is kept, and none is learned twice: MODEL.learned holds digests.
+    No photo is kept, and none is learned twice: MODEL.learned holds digests, MODEL.journal the newest features.
+    A photo moved to another class folder is corrected as far back as the journal reaches.
     Stop it whenever you like: the same command goes on where it was.
     """
-    found = offer(photos, ignore=(model, sidecar_of(model)))
+    found = offer(photos, ignore=(model, sidecar_of(model), journal_of(model)))
     for text in found.notes:
         note(text)
     if found.doubt and not yes:
@@ -78,12 +85,12 @@ def learn(
 
     settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
     settings |= {"device": device, "max_pixels": max_pixels}
-    lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed)
-    if lesson.remark:
-        note(lesson.remark)
+    lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
+    for text in lesson.notes if lesson.learned or not lesson.interrupted else ():
+        note(text)
     if lesson.interrupted:
         stop(_interrupted(lesson, model), INTERRUPTED)
-    _name_skipped(lesson.problems)
+    name_skipped(lesson.problems)
     if dry_run:
         from rich.console import Console
 
@@ -102,27 +109,69 @@ def predict(
     model: Model,
     files: Annotated[list[Path], typer.Argument(help="Photos, and folders of photos.", show_default=False)],
     as_json: Json = False,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write a table too, one row a photo.")
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The so many likeliest classes of each photo.", show_default="1, and 5 with --json and --csv"
+        ),
+    ] = None,
+    sort_into: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Copy each photo into a folder there, named after its predicted class."),
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="With --sort-into: links in place of copies.")] = False,
+    unknown: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=0.5,
+            help="Say unknown where a photo is less like what was learned than all but this share of known photos; "
+            "0: never.",
+        ),
+    ] = 0.05,
     device: Device = None,
     max_pixels: MaxPixels = None,
 ) -> None:
-    """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line."""
-    from votestream.photos.answering import answers, files_in
-    from votestream.photos.opening import load_on_photos
+    """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line.
 
-    asked, answered = load_on_photos(model, device), False
+    --sort-into never overwrites or deletes a file: a name that is taken gets a number.
+    """
+    if link and sort_into is None:
+        raise typer.BadParameter("links are made by --sort-into FOLDER: give one", param_hint="--link")
+    check_file(csv, ".csv", "--csv")
+    from votestream.photos.answering import answers, below, files_in
+    from votestream.photos.opening import load_on_photos
+    from votestream.photos.sorting import Sorter
+    from votestream.photos.tables import predictions, write_csv
+
+    asked, answered = load_on_photos(model, device), []
     if max_pixels is not None:
         asked.backbone_.max_pixels = max_pixels
     paths, problems = files_in(files)
-    for answer in answers(asked, paths):
+    sorter = None
+    if sort_into is not None:
+        sorter = Sorter(sort_into, link)
+        paths = [path for path in paths if not below(path, sort_into)]  # sorted by an earlier run
+    for answer in answers(asked, paths, top, unknown):
         if answer.problem:
             problems.append(answer.problem)
             continue
-        answered = True
+        answered.append(answer)
         if as_json:
-            typer.echo(json.dumps({"file": str(answer.path), **(answer.numbers or {})}))
+            typer.echo(json.dumps({"file": str(answer.path), **answer.numbers}))
         else:
             typer.echo(f"{shown(answer.path)}: {shown(answer.words)}")
-    _name_skipped(problems)
+        if sorter is not None:
+            sorter.sort(answer)
+    if csv is not None:
+        write_csv(csv, predictions(answered))
+    problems += sorter.problems if sorter is not None else []
+    name_skipped(problems)
+    if sorter is not None:
+        note(sorter.summary)
     raise typer.Exit((PARTLY if answered else NOTHING) if problems else 0)
 
 
@@ -159,7 +208,18 @@ def _settle(found: Offer, photos: Path, model: Path, dry_run: bool) -> None:
         stop("Nothing was learned.", NOTHING)
 
 
-def _name_skipped(problems: list[str]) -> None:
+def check_file(path: Path | None, suffix: str, option: str) -> None:
+    """Complain about a place for a file, before anything is worked out; a photo is not overwritten by mistake."""
+    if path is None:
+        return
+    if path.suffix.lower() != suffix:
+        raise typer.BadParameter(f"{path} must be a file whose name ends in {suffix}", param_hint=option)
+    if path.is_dir() or not path.parent.is_dir():
+        why = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.parent}"
+        raise typer.BadParameter(f"{path} {why}", param_hint=option)
+
+
+def name_skipped(problems: list[str]) -> None:
     for problem in problems:
         typer.echo(f"Skipped: {shown(problem)}", err=True)
 
@@ -179,13 +239,15 @@ def _learned(lesson: Lesson) -> str:
 
 
 def _summarise(lesson: Lesson, path: Path) -> None:
-    from votestream.photos.report import memory_line, passed_over, report
+    from votestream.photos.report import memory_line, moved_lines, passed_over, report
 
     old = [label for label in lesson.learned if label not in lesson.new]
-    lines = [f"{_learned(lesson)} into {path}." if lesson.learned else "There was nothing new to learn."]
+    lines = [] if lesson.corrected else ["There was nothing new to learn."]
+    if lesson.learned:
+        lines = [f"{_learned(lesson)} into {path}."]
     if lesson.new:
         lines.append(f"New, as task {lesson.task}: {some(lesson.new)}.")
     if old:
         lines.append(f"Old, with new photos: {some(sorted(old))}.")
-    for line in (*lines, passed_over(lesson), memory_line(report(path))):
+    for line in (*lines, *moved_lines(lesson), passed_over(lesson), memory_line(report(path))):
         typer.echo(shown(line))

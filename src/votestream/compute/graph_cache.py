@@ -1,4 +1,4 @@
-"""Work on a GPU that is asked for again and again in the same shapes: recorded once, then replayed."""
+"""CUDA graphs: work on a GPU that recurs in the same shapes is captured once, then replayed."""
 
 from __future__ import annotations
 
@@ -9,67 +9,67 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Calls before one is recorded: handles are made and kernels loaded by then, and rare shapes never come so far.
+# Calls before one is captured: handles are made and kernels loaded by then, and rare shapes never come so far.
 PLAIN = 3
-MOST = 16  # recordings held; each holds what its step takes on the device
+MOST = 16  # graphs held; each holds the memory that its step takes on the device
 
 
-class Replayed:
-    """Calls functions of tensors; on a GPU, those called often with the same shapes as CUDA graphs.
+class GraphCache:
+    """Calls functions of tensors; on a GPU, those called often with the same shapes run as CUDA graphs.
 
-    A step of a small network on ten images is hundreds of kernels, each shorter than its launch; a graph is one
-    launch for all of them. What a function does must follow from the tensors it is given and from what stays where it
-    is; changes in place are welcome. `forget` the recordings when anything else changes, such as the size of the head.
-    What a function returns holds until it is called again. On a CPU, functions are simply called, and so are those on
-    a GPU that wait for it, for a number they go by: a graph cannot.
+    A training step of a small network on ten images is hundreds of kernels, each shorter than its launch; a graph is
+    one launch for all of them. A function may depend only on the tensors it is given and on tensors that stay at their
+    address; it may change them in place. `clear` the graphs when anything else changes, such as the size of the head.
+    What a function returns is valid until it is called again. On a CPU, functions are simply called. So are functions
+    that synchronise with the GPU, which a graph cannot capture.
 
-    >>> again = Replayed()
-    >>> again(torch.add, torch.ones(2), torch.ones(2))
+    >>> captured = GraphCache()
+    >>> captured(torch.add, torch.ones(2), torch.ones(2))
     tensor([2., 2.])
     """
 
     def __init__(self) -> None:
         self._calls: dict[tuple[Any, ...], int] = {}
-        self._recordings: dict[tuple[Any, ...], _Recording] = {}
-        self._waiting: set[tuple[Any, ...]] = set()
+        self._graphs: dict[tuple[Any, ...], _Graph] = {}
+        self._synchronising: set[tuple[Any, ...]] = set()
         self._settings: Any = None
 
     def __call__(self, function: Callable[..., Any], *tensors: Tensor) -> Any:
         if tensors[0].device.type != "cuda":
             return function(*tensors)
         key = (function.__name__, *((tensor.shape, tensor.dtype) for tensor in tensors))
-        if key in self._waiting:
+        if key in self._synchronising:
             return function(*tensors)
-        if key not in self._recordings:
+        if key not in self._graphs:
             self._calls[key] = self._calls.get(key, 0) + 1
             if self._calls[key] < PLAIN:
                 return function(*tensors)
             if self._calls[key] == PLAIN:
                 returned, waited = _watched(function, tensors)
                 if waited:
-                    self._waiting.add(key)
+                    self._synchronising.add(key)
                 return returned
-            if len(self._recordings) == MOST:
-                del self._recordings[next(iter(self._recordings))]
-            self._recordings[key] = _Recording(function, tensors)
-        return self._recordings[key].play(tensors)
+            if len(self._graphs) == MOST:
+                del self._graphs[next(iter(self._graphs))]
+            self._graphs[key] = _Graph(function, tensors)
+        return self._graphs[key].play(tensors)
 
     def under(self, settings: Any) -> None:
-        """Forget what was recorded under other settings."""
+        """Clear what was captured under other settings."""
         if settings != self._settings:
-            self.forget()
+            self.clear()
             self._settings = settings
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._calls.clear()
-        self._recordings.clear()
-        self._waiting.clear()
+        self._graphs.clear()
+        self._synchronising.clear()
 
-    def __reduce__(self) -> tuple[type[Replayed], tuple[()]]:
-        return Replayed, ()  # a copy records anew: recordings are about the tensors of the original
+    def __reduce__(self) -> tuple[type[GraphCache], tuple[()]]:
+        return GraphCache, ()  # a copy captures anew: graphs hold the tensors of the original
 
 
-class _Recording:
+class _Graph:
     """A CUDA graph of one call, with tensors of its own to read from."""
 
     def __init__(self, function: Callable[..., Any], tensors: tuple[Tensor, ...]) -> None:

@@ -3,6 +3,7 @@
 from votestream.core.exemplars import Exemplars
 from votestream.core.guard import Predictor, learned
 from votestream.core.learner import Learner
+from votestream.core.merge import merge
 from votestream.core.registry import LEARNERS, create, list_learners, load, register
 from votestream.core.snapshot import Snapshot
 from votestream.core.vote import Vote
@@ -18,5 +19,6 @@ __all__ = [
     "learned",
     "list_learners",
     "load",
+    "merge",
     "register",
 ]

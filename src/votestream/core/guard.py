@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.common.validation import as_label_array
+from votestream.life import Answers
 
 T = TypeVar("T")
 
@@ -64,6 +65,28 @@ class Prepared(NamedTuple):
     naming: Naming
     predictor: Any  # None where the learner answers from what it learns with
     settings: tuple[Any, ...]  # constructor arguments that the predictor was made with
+    answers: Answers | None = None  # where the learner keeps a track record
+
+    def probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """(n, C), calibrated where there is a track record; columns as `classes_`."""
+        return self.in_order(self.predictor.probabilities(X))
+
+    def in_order(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What a predictor gives out, as users get it."""
+        shares = leading(shares)
+        return (shares if self.answers is None else self.answers.calibration(shares))[:, self.naming.order]
+
+    def vote(self, X: NDArray[Any]) -> Any:
+        """How each decision falls, for predictors that vote."""
+        return self.predictor.vote(X, self.naming.seen, None if self.answers is None else self.answers.calibration)
+
+    def unknown_scores(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """(n,) in [0, 1)."""
+        if self.answers is None:
+            raise ValueError(
+                "unknown_score needs a track record, which this model has not kept: make it with track=True"
+            )
+        return self.answers.unknowns.scores(X)
 
 
 class Guard:
@@ -89,6 +112,14 @@ class Guard:
 
     def __reduce__(self) -> tuple[type[Guard], tuple[()]]:
         return Guard, ()
+
+
+class Guarded:
+    """What has a guard."""
+
+    @property
+    def _guard(self) -> Guard:
+        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
 
 
 def learned(read: Callable[[Any], T]) -> T:

@@ -7,18 +7,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
-from votestream._version import __version__
 from votestream.common.validation import (
     OUTLYING,
     as_device,
     as_features,
     as_labels,
     as_task,
+    check_choice,
     check_column_names,
     check_known_labels,
     check_reach,
@@ -26,24 +25,20 @@ from votestream.common.validation import (
     in_units,
     scale_unit,
 )
-from votestream.core.guard import Guard, Naming, Predictor, Prepared, leading, learned
+from votestream.core import saved
+from votestream.core.corrections import Corrections
+from votestream.core.guard import Predictor, Prepared
 from votestream.core.held_bytes import held_bytes
-from votestream.core.registry import LEARNERS
+from votestream.core.labelled import Labelled
+from votestream.core.mergeable import take_in
+from votestream.core.renamed import taking_old_names, with_new_names
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.core.tasks import TaskLedger
-from votestream.io import model_files
-from votestream.io.array_checks import check_diverged
-from votestream.io.file_header import (
-    check_names,
-    checked_classes,
-    checked_feature_names,
-    checked_params,
-    checked_unit,
-    checked_width,
-)
+from votestream.core.tracked import report_of, tested_lessons, tracker_of
+from votestream.life import Tracker, TrackReport
 
 
-class Learner(ClassifierMixin, BaseEstimator):
+class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
     """Learns from a stream of labelled rows, one pass, and classifies among every class it has met.
 
     A subclass stores its constructor's arguments and writes these methods: `_begin` (allocate, for the
@@ -69,16 +64,28 @@ class Learner(ClassifierMixin, BaseEstimator):
     _unit = 1.0
     _working: tuple[str, ...] = ()  # attributes that can be made again from the others
     _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
+    mergeable = False  # `votestream.merge` takes it: it writes `_merge`
+    _merged_alike: tuple[str, ...] = ("_unit",)  # what must be the same in models that are merged, beside arguments
     _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
+    _tracker: Tracker | None = None  # with `track=True`, which a learner's constructor may offer
+    _record_fade: float | None = 1.0  # how fast records lose weight as classes come; None: they calibrate nothing
+    _test_growth = 1.0  # a learner that is slow to prepare is tested whenever the stream is so many times as long
     # Constructor arguments that every learner has.
     seed: int
     device: str
     batch_size: int
-    young: int
+    close_task_after: int = 20
 
-    @property
-    def _guard(self) -> Guard:
-        return self.__dict__.get("_own_guard") or self.__dict__.setdefault("_own_guard", Guard())
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = taking_old_names(cls.__init__)  # type: ignore[method-assign]
+
+    def set_params(self, **params: Any) -> Learner:
+        """Set constructor arguments by name. See scikit-learn's `BaseEstimator.set_params`."""
+        known = self._get_param_names()
+        super().set_params(**(params if params.keys() <= set(known) else with_new_names(params)))
+        return self
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -103,31 +110,41 @@ class Learner(ClassifierMixin, BaseEstimator):
         known = getattr(self, "feature_names_in_", None)
         names = check_column_names(known, X, type(self).__name__, fitted)
         labels = as_labels(y, len(rows))
-        told = None if task is None else as_task(task)
+        named = None if task is None else as_task(task)
         index: dict[str | int, int] = self._index if fitted else {}
         new = check_known_labels(labels, index, self._naming().seen if fitted else (), classes)
         self._check_settings()
-        self._foresee(len(index), len(index) + len(new), rows.shape[1])
+        self._check_growth(len(index), len(index) + len(new), rows.shape[1])
         if not fitted:
             self._unit = unit
             self._begin(rows[: self.batch_size])
-            self._began = {name: getattr(self, name) for name in self._fixed}
+            self._tracker = tracker_of(self, rows.shape[1])
+            self._began = {name: getattr(self, name) for name in self._never_changed()}
             self._index = index
-            self._tasks = TaskLedger(int(self.young))
+            self._tasks = TaskLedger(int(self.close_task_after))
             if names is not None:
                 self.feature_names_in_ = names
             self.n_features_in_ = rows.shape[1]
         try:
-            if told is not None:
-                self._tasks.tell(told)
-            numbers = np.array([index.setdefault(label, len(index)) for label in labels])
-            for start, end in self._tasks.cut(numbers.tolist(), told=told is not None):
-                self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
+            if named is not None:
+                self._tasks.begin(named)
+            if self._tracker is None:
+                self._lesson(rows, labels, named is not None)
+            else:
+                tested_lessons(self, rows, labels, named is not None, fitted)
         except BaseException:  # Ctrl-C, or no memory left: rows are half applied, and must not pass for learned
             self._broken = True
             raise
         finally:
             self._guard.learned(index, labels)
+
+    def _lesson(self, rows: NDArray[Any], labels: list[str | int], named: bool) -> NDArray[np.int64]:
+        """Learn the rows; returns their classes' numbers."""
+        index = self._index
+        numbers = np.array([index.setdefault(label, len(index)) for label in labels])
+        for start, end in self._tasks.cut(numbers.tolist(), named=named):
+            self._learn(rows[start:end], numbers[start:end], start % self.batch_size)
+        return numbers
 
     def _rows_to_learn(self, X: ArrayLike, fitted: bool) -> tuple[NDArray[Any], float]:
         """The rows as they are learned, none out of all proportion to the first ones; and the unit they are in."""
@@ -159,7 +176,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         return type(self)(**self.get_params(deep=False))
 
     def _next_task(self) -> str:
-        """A name for a task that is told without one: "task 1" and so on."""
+        """A name for a task that is given without one: "task 1" and so on."""
         names = self.tasks_ if self._is_fitted() else []
         return next(name for n in range(len(names) + 1) if (name := f"task {len(names) + 1 + n}") not in names)
 
@@ -180,10 +197,9 @@ class Learner(ClassifierMixin, BaseEstimator):
         rows, now = self._query(X), self._now()
         if now.predictor is None:
             with self._guard.lock:
-                now, shares = self._now(), self._probabilities(rows)
-        else:
-            shares = now.predictor.probabilities(rows)
-        return leading(shares)[:, now.naming.order]
+                now = self._now()
+                return now.in_order(self._probabilities(rows))
+        return now.probabilities(rows)
 
     def _now(self) -> Prepared:
         """What answers, made anew where learning has gone on since."""
@@ -195,21 +211,19 @@ class Learner(ClassifierMixin, BaseEstimator):
                     return guard.now  # another thread was quicker
                 self._check_fitted()
                 self._check_settings()
-                before, changed = guard.before, guard.changed
-                if before is not None and before.settings == settings and before.predictor is not None:
-                    predictor = self._updated(before.predictor, changed)
-                else:
-                    predictor = self._predictor()
-                now = guard.now = Prepared(self._naming(), predictor, settings)
+                now = guard.now = self._prepared(guard.before, guard.changed)
                 guard.before, guard.changed = None, set()
         return now
 
-    def _naming(self) -> Naming:
-        """The labels so far; under the lock."""
-        naming = self._guard.naming
-        if naming is None or len(naming.seen) != len(self._index):
-            naming = self._guard.naming = Naming.of(list(self._index))
-        return naming
+    def _prepared(self, before: Prepared | None, changed: set[int]) -> Prepared:
+        """What answers, from one that did before these classes were learned; under the lock."""
+        settings = tuple([getattr(self, name) for name in self._asked_with])
+        if before is not None and before.settings == settings and before.predictor is not None:
+            predictor = self._updated(before.predictor, changed)
+        else:
+            predictor = self._predictor()
+        answers = None if self._tracker is None else self._tracker.answers(before and before.answers)
+        return Prepared(self._naming(), predictor, settings, answers)
 
     def _query(self, X: ArrayLike) -> NDArray[Any]:
         self._check_fitted()
@@ -228,35 +242,33 @@ class Learner(ClassifierMixin, BaseEstimator):
                 rows = None
             return snapshot_of(self, self._now(), rows)
 
+    # ---- how good it is -------------------------------------------------------------------------
+
+    def track_record(self) -> TrackReport:
+        """How good this model is: each sample was predicted just before it was learned. Needs `track=True`.
+
+        >>> import numpy as np, votestream as vs
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 3, 600)
+        >>> X = rng.normal(size=(600, 8)) + 2 * np.eye(8)[y]
+        >>> record = vs.GaussianVoting(track=True).partial_fit(X, y).track_record()
+        >>> record.unknown.met, record.so_far.tested
+        (10, 590)
+        """
+        with self._guard.lock:
+            self._check_fitted()
+            return report_of(self)
+
+    def unknown_score(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How unlike everything learned each row is, (n,) in [0, 1). Needs `track=True`.
+
+        About a share p of samples of known classes score above 1 - p, by the track record. Rows are compared by their
+        direction, whatever their length.
+        """
+        rows, now = self._query(X), self._now()
+        return now.unknown_scores(rows)
+
     # ---- what was learned -----------------------------------------------------------------------
-
-    @learned
-    def classes_(self) -> NDArray[Any]:
-        """Every label met, sorted; numbers before strings where they mix."""
-        return self._naming().sorted
-
-    @learned
-    def classes_seen_(self) -> NDArray[Any]:
-        """Every label met, in order of first appearance."""
-        return self._naming().seen.copy()
-
-    @learned
-    def task_of_class_(self) -> NDArray[np.int64]:
-        """The task of each class, counted from 0, as `classes_`."""
-        return self._sorted(self._task_numbers())
-
-    @learned
-    def tasks_(self) -> list[str | int | None]:
-        """The name of each task; None where it was found by itself."""
-        return list(self._tasks.names)
-
-    def _task_numbers(self) -> NDArray[np.int64]:
-        """The task of each class number."""
-        return np.array(self._tasks.task_of_class, np.int64)
-
-    def _sorted(self, table: NDArray[Any]) -> NDArray[Any]:
-        """A copy of an array that has a row for each class number, with rows as in `classes_`."""
-        return table[self._naming().order]
 
     def memory_bytes(self, working: bool = False) -> int:
         """What is kept of the stream, in bytes: arrays and random state.
@@ -272,54 +284,32 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file, whole or not at all; `votestream.load` reads it."""
-        if LEARNERS.get(self.name) is not type(self):
-            raise TypeError(
-                f"{type(self).__name__} is not registered, so a file of it could not be loaded: put "
-                "@votestream.register('a_name_of_its_own') before its class"
-            )
-        with self._guard.lock:
-            self._check_fitted()
-            self._check_settings()
-            arrays = self._arrays()
-            check_diverged(arrays)
-            model_files.write(path, {"version": __version__, **self._header()}, arrays)
+        saved.save(self, path)
 
     def _header(self) -> dict[str, Any]:
-        """All there is to keep that is not an array, fit for JSON."""
-        header = {
-            "learner": self.name,
-            "params": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
-            "n_features": self.n_features_in_,
-            "classes": list(self._index),
-            "tasks": self._tasks.state(),
-        }
-        if hasattr(self, "feature_names_in_"):
-            header["feature_names"] = self.feature_names_in_.tolist()
-        if self._unit != 1:
-            header["unit"] = self._unit
-        return header
+        return saved.header_of(self)
+
+    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
+        return saved.arrays_of(self)
 
     @classmethod
     def _from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
-        model = cls(**checked_params(cls, header["params"]))
-        if device is not None:
-            model.set_params(device=device)
-        model._check_settings()
-        model._unit = checked_unit(header.get("unit", 1.0))
-        model._began = {name: getattr(model, name) for name in cls._fixed}
-        model.n_features_in_ = checked_width(header["n_features"], arrays)
-        if "feature_names" in header:
-            model.feature_names_in_ = checked_feature_names(header["feature_names"], model.n_features_in_)
-        model._index = checked_classes(header["classes"])
-        model._tasks = TaskLedger(int(model.young))
-        model._tasks.restore(header["tasks"], len(model._index))
-        model._set_arrays(arrays)
-        check_names(arrays, model._arrays())
+        model: Learner = saved.from_file(cls, header, arrays, device)
         return model
 
+    def _copied(self) -> Any:
+        return saved.copied(self)
+
+    def _take_in_model(self, other: Any) -> None:
+        take_in(self, other)
+
     # ---- for subclasses -------------------------------------------------------------------------
+
+    def _merge(self, other: Any, numbers: NDArray[np.int64]) -> None:
+        """Add what the other has learned; its class i is class numbers[i] here."""
+        raise NotImplementedError
 
     def _check_X(self, X: ArrayLike, width: int | None) -> NDArray[Any]:
         """The rows, float32, in the units that this model learns in."""
@@ -331,7 +321,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         if values == self._guard.checked:
             return
         self._check_params()
-        for name in self._fixed if self._is_fitted() else ():
+        for name in self._never_changed() if self._is_fitted() else ():
             if getattr(self, name) != self._began[name]:
                 raise ValueError(
                     f"{name} was {self._began[name]!r} when learning began and cannot be changed to "
@@ -339,10 +329,14 @@ class Learner(ClassifierMixin, BaseEstimator):
                 )
         self._guard.checked = values
 
+    def _never_changed(self) -> tuple[str, ...]:
+        return (*self._fixed, "track") if hasattr(self, "track") else self._fixed
+
     def _check_params(self) -> None:
         """Complain about constructor arguments."""
         as_device(self.device)
         check_seed(self.seed)
+        check_choice("track", getattr(self, "track", False), (False, True))
 
     def _begin(self, X: NDArray[Any]) -> None:
         raise NotImplementedError
@@ -377,7 +371,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted()
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         """The place to warn or complain about the number of classes: nothing has been learned of the call yet."""
 
     def _check_fitted(self) -> None:
@@ -390,10 +384,3 @@ class Learner(ClassifierMixin, BaseEstimator):
 @cache
 def _argument_names(cls: type[Learner]) -> list[str]:
     return cls._get_param_names()
-
-
-def _plain(value: Any) -> Any:
-    """A constructor's argument as JSON can hold it."""
-    if isinstance(value, torch.device):
-        return str(value)
-    return value.item() if isinstance(value, np.generic) else value

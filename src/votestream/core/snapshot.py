@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from votestream.common.validation import as_features, check_column_names, in_units
-from votestream.core.guard import Prepared, leading
+from votestream.core.guard import Prepared
 from votestream.core.vote import Vote
 
 
@@ -53,14 +53,18 @@ class Snapshot(ClassifierMixin):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, (n, C), columns as `classes_`."""
-        shares = self._prepared.predictor.probabilities(self._rows(X))
-        return leading(shares)[:, self._prepared.naming.order]
+        return self._prepared.probabilities(self._rows(X))
+
+    def unknown_score(self, X: Any) -> NDArray[np.float64]:
+        """How likely each row is of no class met, (n,) in [0, 1); see `Learner.unknown_score`."""
+        return self._prepared.unknown_scores(self._rows(X))
 
     def vote(self, X: Any) -> Vote:
         """How each decision falls, for models that vote."""
         if not hasattr(self._prepared.predictor, "vote"):
             raise AttributeError("this model decides without a vote")
-        return self._prepared.predictor.vote(self._rows(X), self._prepared.naming.seen)
+        vote: Vote = self._prepared.vote(self._rows(X))
+        return vote
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Which task each class belongs to, told or found by itself."""
+"""Which task each class belongs to: given by the caller, or found by itself."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ TRIAL = 3  # samples per class after which an unseen class opens a task on trial
 class TaskLedger:
     """Keeps a task for every class, and which classes form the current task's block.
 
-    A class belongs to the task in which it first appeared. Untold, an unseen class joins the current
+    A class belongs to the task in which it first appeared. Where no task is named, an unseen class joins the current
     task while that has had fewer than 3 samples per class. Later it opens a new task, at first on trial: if
-    a class from before comes back within `young` samples, the stream was still mixing the two, and the
-    tasks in between become one again. After `young` samples per class a task is closed for good. So
+    a class from before comes back within `close_after` samples, the stream was still mixing the two, and the
+    tasks in between become one again. After `close_after` samples per class a task is closed for good. So
     classes that come one after another, a few samples each, end up in tasks of their own, as they should:
     nothing replays the earlier classes of a task.
 
     The ledger looks at labels in stream order only, so that its tasks do not depend on how the stream was
     cut into batches. Classes `block_start` and up are the current task's.
 
-    >>> ledger = TaskLedger(young=3)
+    >>> ledger = TaskLedger(close_after=3)
     >>> list(ledger.cut([0, 1, 0, 1, 1, 0, 2]))
     [(0, 6), (6, 7)]
     >>> ledger.task_of_class, ledger.block_start
     ([0, 0, 1], 2)
     """
 
-    def __init__(self, young: int) -> None:
-        self.young = young
+    def __init__(self, close_after: int) -> None:
+        self.close_after = close_after
         self.names: list[str | int | None] = []  # None: found by itself
         self.task_of_class: list[int] = []
-        self._told: str | int | None = None
+        self._named: str | int | None = None
         self._clock = 0
         self._last_seen: list[int] = []
         self._blocks: list[list[int]] = [[0, 0]]  # first class and samples of blocks that may yet be one
@@ -49,17 +49,17 @@ class TaskLedger:
         return self._blocks[0][0]
 
     @property
-    def told(self) -> str | int | None:
-        """The task that new classes belong to, where it was told."""
-        return self._told
+    def named(self) -> str | int | None:
+        """The task that new classes belong to, where the caller has named it."""
+        return self._named
 
-    def tell(self, name: str | int) -> None:
+    def begin(self, name: str | int) -> None:
         """From here on, new classes belong to this task."""
-        if name != self._told:
-            self._told = name
+        if name != self._named:
+            self._named = name
             self._blocks = [[len(self.task_of_class), 0]]
 
-    def cut(self, classes: list[int], told: bool = False) -> Iterator[tuple[int, int]]:
+    def cut(self, classes: list[int], named: bool = False) -> Iterator[tuple[int, int]]:
         """Cut the rows (start, end) where the block changes; the ledger stands at the slice just yielded."""
         start, top = 0, max(classes)
         for row, label in enumerate(classes):
@@ -67,7 +67,7 @@ class TaskLedger:
                 self._follow_all(classes[row:])  # nothing left to decide
                 break
             new = label == len(self.task_of_class)
-            if not told and (self._moves_on() if new else self._comes_back(label)):
+            if not named and (self._moves_on() if new else self._comes_back(label)):
                 if row > start:
                     yield start, row
                     start = row
@@ -82,7 +82,7 @@ class TaskLedger:
 
     def _is_old(self) -> bool:
         first, samples = self._blocks[-1]
-        return samples >= self.young * (len(self.task_of_class) - first) > 0
+        return samples >= self.close_after * (len(self.task_of_class) - first) > 0
 
     def _moves_on(self) -> bool:
         """Whether an unseen class opens a task."""
@@ -90,13 +90,13 @@ class TaskLedger:
         return samples >= TRIAL * (len(self.task_of_class) - first) > 0
 
     def _comes_back(self, label: int) -> bool:
-        recent = self._clock - self._last_seen[label] <= self.young
+        recent = self._clock - self._last_seen[label] <= self.close_after
         return recent and self._blocks[0][0] <= label < self.block_start
 
     def _open(self) -> None:
-        final = self._is_old() or self._told is not None
+        final = self._is_old() or self._named is not None
         self._blocks = [*([] if final else self._blocks), [len(self.task_of_class), 0]]
-        self._told = None
+        self._named = None
 
     def _reunite(self, label: int) -> None:
         """All blocks from the label's on become one."""
@@ -110,11 +110,11 @@ class TaskLedger:
     def _add_class(self) -> None:
         if self.block_start < len(self.task_of_class):
             task = self.task_of_class[-1]
-        elif self._told is not None and self._told in self.names:
-            task = self.names.index(self._told)
+        elif self._named is not None and self._named in self.names:
+            task = self.names.index(self._named)
         else:
             task = len(self.names)
-            self.names.append(self._told)
+            self.names.append(self._named)
         self.task_of_class.append(task)
         self._last_seen.append(self._clock)
 
@@ -130,6 +130,37 @@ class TaskLedger:
         self._clock += len(classes)
         self._blocks[-1][1] += sum(map(self.block_start.__le__, classes))
 
+    def forget(self, label: int) -> None:
+        """The class is gone, and later ones count one less; so is its task, where it had no other class."""
+        task = self.task_of_class.pop(label)
+        del self._last_seen[label]
+        if task not in self.task_of_class:
+            del self.names[task]
+            self.task_of_class = [own - (own > task) for own in self.task_of_class]
+        n_classes = len(self.task_of_class)
+        blocks = [[first - (first > label), samples] for first, samples in self._blocks]
+        ends = [first for first, _ in blocks[1:]] + [n_classes]
+        # Of blocks that may yet become one, those without a class are gone; a single one may be empty.
+        self._blocks = [block for block, end in zip(blocks, ends, strict=True) if block[0] < end] or [[n_classes, 0]]
+
+    def merge(self, other: TaskLedger, numbers: list[int]) -> None:
+        """Tasks of another stream come after these; its class i is class numbers[i] here. No task stays open."""
+        places: dict[int, int] = {}
+        for label, task, seen in zip(numbers, other.task_of_class, other._last_seen, strict=True):
+            if label < len(self.task_of_class):
+                continue
+            if task not in places:
+                name = other.names[task]
+                if name is not None and name in self.names:
+                    places[task] = self.names.index(name)
+                else:
+                    places[task] = len(self.names)
+                    self.names.append(name)
+            self.task_of_class.append(places[task])
+            self._last_seen.append(self._clock + seen)
+        self._clock += other._clock
+        self._named, self._blocks = None, [[len(self.task_of_class), 0]]
+
     def state(self) -> dict[str, Any]:
         return dict(vars(self))
 
@@ -137,9 +168,12 @@ class TaskLedger:
         """Go on from a `state` out of a file, which must be one that a ledger of so many classes can be in."""
         demand(isinstance(state, dict) and state.keys() == vars(self).keys(), "the record of the tasks is incomplete")
         names, tasks, seen, blocks = (state[key] for key in ("names", "task_of_class", "_last_seen", "_blocks"))
-        demand(_is_count(state["young"], 1), f"'young' of the tasks must be an integer above 0, got {state['young']!r}")
+        demand(
+            _is_count(state["close_after"], 1),
+            f"'close_after' of the tasks must be an integer above 0, got {state['close_after']!r}",
+        )
         demand(_is_count(state["_clock"]), f"the tasks' clock must be an integer, got {state['_clock']!r}")
-        demand(_are_names([*names, state["_told"]] if isinstance(names, list) else names), "tasks must have names")
+        demand(_are_names([*names, state["_named"]] if isinstance(names, list) else names), "tasks must have names")
         ordered = _are_counts(tasks, len(names) - 1) and list(dict.fromkeys(tasks)) == list(range(len(names)))
         demand(ordered and len(tasks) == n_classes, "every class must have a task, counted in order of appearance")
         seen_all = _are_counts(seen, state["_clock"]) and len(seen) == n_classes
@@ -157,11 +191,11 @@ def _are_counts(values: Any, most: int) -> bool:
 
 
 def _are_names(names: Any) -> bool:
-    """The tasks' own, then the one told last, which may be among them."""
+    """The tasks' own, then the one named last, which may be among them."""
     if not (isinstance(names, list) and all(name is None or type(name) in (str, int) for name in names)):
         return False
-    told = [name for name in names[:-1] if name is not None]
-    return len(told) == len(set(told))
+    given = [name for name in names[:-1] if name is not None]
+    return len(given) == len(set(given))
 
 
 def _are_blocks(blocks: Any, tasks: list[int]) -> bool:

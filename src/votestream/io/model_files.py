@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
+from votestream.io.migrations import FORMAT, upgraded
 from votestream.io.partial_files import beside
 
-FORMAT = 1
 KEY = "votestream"
 
 
@@ -34,7 +34,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
     arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
     text = json.dumps({"format": FORMAT, **header})
-    blob = _in_order(to_bytes(arrays, metadata={KEY: text, "sha256": _digest(text, arrays)}))
+    blob = _in_order(to_bytes(arrays, metadata={KEY: text, "sha256": digest(text, arrays)}))
     with beside(path) as (handle, name):
         with os.fdopen(handle, "wb") as file:
             file.write(blob)
@@ -72,9 +72,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         ) from None
     if any(array.dtype.kind not in "biuf" for array in arrays.values()):  # where a package has taught NumPy more kinds
         raise ModelFileError(f"{path} is not a VoteStream model: it holds arrays of an unknown kind")
-    if metadata.get("sha256") != _digest(metadata[KEY], arrays):
+    if metadata.get("sha256") != digest(metadata[KEY], arrays):
         raise ModelFileError(f"{path} is damaged: its contents do not match their checksum")
-    return header, arrays
+    return upgraded(header), arrays
 
 
 def joined(parts: dict[str, dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
@@ -101,13 +101,14 @@ def _in_order(blob: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + blob[end:]
 
 
-def _digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
-    digest = hashlib.sha256(text.encode())
+def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
+    """SHA-256 (hex) over a text and arrays with their names, kinds and shapes."""
+    made = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.data if array.ndim else array.tobytes())
-    return digest.hexdigest()
+        made.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        made.update(array.data if array.ndim else array.tobytes())
+    return made.hexdigest()
 
 
 def _permissions(path: Path) -> int:

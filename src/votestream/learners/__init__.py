@@ -5,6 +5,7 @@ from typing import Any
 
 from votestream.core.exemplars import Exemplars
 from votestream.core.learner import Learner
+from votestream.core.merge import merge
 from votestream.core.registry import LEARNERS, create, list_learners, load, register
 from votestream.core.snapshot import Snapshot
 from votestream.core.vote import Vote
@@ -68,6 +69,7 @@ __all__ = [
     "create",
     "list_learners",
     "load",
+    "merge",
     "register",
 ]
 

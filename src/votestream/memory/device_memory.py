@@ -18,7 +18,7 @@ TINY = 1e-30  # the rate of slots that are drawn after all others; a double stil
 
 
 class DeviceMemory:
-    """An `ImageStore` that fills in stream order; whoever decides what stays afterwards writes to the store.
+    """An `ImageStore` that fills in stream order; what stays afterwards is decided elsewhere and written to the store.
 
     >>> memory = DeviceMemory(budget=2, shape=(1, 1, 3), device=torch.device("cpu"))
     >>> images = torch.arange(9, dtype=torch.uint8).view(3, 1, 1, 3)

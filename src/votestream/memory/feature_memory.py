@@ -50,6 +50,14 @@ class FeatureMemory:
             self.keep.offer(self.store, rows, classes, self.statistics.add(rows, classes))
             start = end
 
+    def forget(self, label: int) -> None:
+        """The class is gone, and later ones count one less."""
+        if not hasattr(self.keep, "forget"):
+            raise ValueError("the keep rule has no method `forget`, so no class can be taken out")
+        self.statistics.forget(label)
+        self.store.forget(label)
+        self.keep.forget(label)
+
     def state(self) -> dict[str, NDArray[Any]]:
         parts = {"statistics": self.statistics.state(), "store": self.store.state(), "keep": self.keep.state()}
         return {"random": self._generator.get_state().numpy(), **joined(parts)}

@@ -6,17 +6,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.linalg.lapack import ssyevd
 
+from votestream.compute.place import converted, stacked
 from votestream.io.array_checks import MANY, ROUNDED, check_below, demand, take
 from votestream.memory.scatter import SharedScatter
 
 SPARE = 4
 TOGETHER = 1 << 18  # elements that are decomposed at once: a megabyte
 FILLED = 4  # numbers of rows are brought to a multiple of this, as few large groups are faster than many small ones
-PIECE = 1 << 14  # elements that torch handles on one thread
 SMALL, LARGE = 1e-20, 1e30  # inner products between these are exact enough in float32 without any scaling
 
 
@@ -51,7 +50,7 @@ class ClassGaussians:
 
     @staticmethod
     def bytes_for(width: int, n_classes: int) -> tuple[int, int]:
-        """What so many classes take without directions, and what one more direction of each takes."""
+        """Bytes of `n_classes` classes without directions, and of one more direction of each."""
         return SharedScatter.bytes_for(width) + n_classes * (16 + 4 * width), n_classes * (4 + 2 * width)
 
     def add(self, X: NDArray[np.float32], classes: NDArray[np.int64], rank: int) -> None:
@@ -141,7 +140,7 @@ class ClassGaussians:
     def _widen_together(self, labels: list[int], rows: NDArray[np.float32], rank: int) -> None:
         """`_widen` for classes with equally many directions; their rows are (g, n, D)."""
         lengths = np.array([self.lengths[label] for label in labels])
-        factors = _converted(np.array([self.directions[label] for label in labels]), np.float32) * lengths[..., None]
+        factors = converted(np.array([self.directions[label] for label in labels]), np.float32) * lengths[..., None]
         found = strongest_of_each(np.concatenate((factors, rows), axis=1), rank)
         if found is None:
             for label, own in zip(labels, rows, strict=True):
@@ -149,12 +148,18 @@ class ClassGaussians:
             return
         lengths, directions, dropped = found
         self.dropped[labels] += dropped
-        for label, size, table in zip(labels, lengths, _converted(directions, np.float16), strict=True):
+        for label, size, table in zip(labels, lengths, converted(directions, np.float16), strict=True):
             self.lengths[label], self.directions[label] = size.copy(), table.copy()  # views would hold all the others
 
     def factor(self, label: int) -> NDArray[np.float32]:
         """F (k, D): F^T F is the scatter of the class in its strongest directions."""
         return self.directions[label] * self.lengths[label][:, None]
+
+    def factors(self, classes: range, rank: int) -> NDArray[np.float32]:
+        """The factors of these classes, (k, rank, D), filled up with zeros."""
+        F = stacked([self.directions[label][:rank] for label in classes], rank)
+        F *= stacked([self.lengths[label][:rank] for label in classes], rank)[..., None]
+        return F
 
     def class_with(
         self, label: int, rows: NDArray[np.float32], rank: int
@@ -172,6 +177,60 @@ class ClassGaussians:
             np.concatenate((factor, rows - own, np.float32((before * n / count) ** 0.5) * step)), rank
         )
         return count, mean + np.float32(n / count) * step[0], directions * lengths[:, None]
+
+    def forget(self, label: int) -> None:
+        """The class is gone, and later ones count one less.
+
+        Of the shared scatter its directions are taken out, and of what it had beyond them (`dropped`) as much as if
+        that lay like the rest: the trace is exact, where it lies is not.
+        """
+        whole = self.scatter.matrix()
+        F = self.factor(label).astype(np.float64)
+        rest = whole - F.T @ F
+        rest *= 1 - min(1.0, self.dropped[label] / max(float(np.trace(rest)), np.finfo(np.float64).tiny))
+        self.scatter.set(_semidefinite(rest, whole))
+        self._remove(label)
+
+    def join(self, label: int, into: int, rank: int) -> None:
+        """Two classes are one, with the scatter between their means; classes above `label` count one less."""
+        self._take_in(into, int(self.counts[label]), self.means[label], self.factor(label), self.dropped[label], rank)
+        self._remove(label)
+
+    def merge(self, other: ClassGaussians, numbers: NDArray[np.int64], rank: int) -> None:
+        """Add the Gaussians of another stream; its class i is class numbers[i] here.
+
+        Counts, means and the shared scatter are exact up to rounding. Of the directions of both the strongest stay.
+        """
+        self._reserve(int(numbers.max(initial=-1)) + 1, rank)
+        for strip, theirs in zip(self.scatter.strips, other.scatter.strips, strict=True):
+            strip += theirs
+        for i, label in enumerate(numbers[: len(other.counts)].tolist()):
+            self._take_in(label, int(other.counts[i]), other.means[i], other.factor(i), other.dropped[i], rank)
+
+    def _take_in(
+        self,
+        label: int,
+        count: int,
+        mean: NDArray[np.float32],
+        factor: NDArray[np.float32],
+        dropped: float,
+        rank: int,
+    ) -> None:
+        """The class takes in another's samples, whose scatter within is in the shared one already."""
+        before = int(self.counts[label])
+        total = before + count
+        step = mean - self.means[label]
+        self.means[label] += step * np.float32(count / total)
+        self.counts[label] = total
+        step *= np.float32((before * count / total) ** 0.5)
+        self.scatter.add_one(step)
+        self.dropped[label] += dropped
+        self._widen(label, np.concatenate((factor, step[None])), rank)
+
+    def _remove(self, label: int) -> None:
+        self.counts, self.dropped = np.delete(self.counts, label), np.delete(self.dropped, label)
+        self.means = np.delete(self.means, label, axis=0)
+        del self.directions[label], self.lengths[label]
 
     def copy(self) -> ClassGaussians:
         twin = ClassGaussians(self.width)
@@ -193,7 +252,7 @@ class ClassGaussians:
         }
 
     def restore(self, state: dict[str, NDArray[Any]], most: int, largest: float) -> None:
-        """At most so many classes; `largest` is what the rows' elements are at most."""
+        """At most `most` classes; `largest` is what the rows' elements are at most."""
         counts = take(state, "counts", np.int64, (None,), 1, MANY)
         n, full = len(counts), float(np.finfo(np.float64).max)
         demand(n <= most, f"there are Gaussians of {n} classes, but only {most} classes")
@@ -214,6 +273,16 @@ class ClassGaussians:
         self.counts, self.dropped = counts, dropped
         strips = {name[7:]: strip for name, strip in state.items() if name.startswith("scatter")}
         self.scatter.restore(strips, self.width * float(energy.sum()))
+
+
+def _semidefinite(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A part of a scatter, without the negative variance that directions in float16 leave behind."""
+    values, vectors = np.linalg.eigh(part)
+    if values[0] < 0:
+        part = (vectors * np.maximum(values, 0)) @ vectors.T
+    diagonal = np.minimum(part.diagonal(), whole.diagonal())  # no feature varies more than before
+    part[np.diag_indices(len(part))] = np.maximum(diagonal, 0)
+    return part
 
 
 def strongest(rows: NDArray[np.float32], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
@@ -287,17 +356,6 @@ def strongest_of_each(
     lengths = np.sqrt(values)
     lost = np.maximum(energy.astype(np.float64) - values.sum(1), 0)
     return lengths, (vectors / lengths[..., None]) @ rows, lost
-
-
-def _converted(table: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
-    """By torch, in a tenth of NumPy's time from and to float16; in pieces that torch does not spread over threads,
-    which take very long to meet again while other programs keep the cores busy.
-    """
-    result = np.empty(table.shape, dtype)
-    old, new = table.reshape(-1), result.reshape(-1)
-    for start in range(0, old.size, PIECE):
-        torch.from_numpy(new[start : start + PIECE]).copy_(torch.from_numpy(old[start : start + PIECE]))
-    return result
 
 
 @cache

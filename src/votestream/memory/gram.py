@@ -44,6 +44,20 @@ class GramSums:
         hot = (np.arange(n_classes)[:, None] == classes).astype(np.float32)
         self._Q[:n_classes] += self._place.get(self._place.put(hot) @ H)
 
+    def join(self, label: int, into: int) -> None:
+        """Two classes are one; classes above `label` count one less."""
+        Q = extended(self._Q, max(len(self._Q), label + 1, into + 1))
+        Q[into] += Q[label]
+        self._Q = np.delete(Q, label, axis=0)
+
+    def merge(self, other: GramSums, numbers: NDArray[np.int64]) -> None:
+        """Add the sums of another stream; its class i is class numbers[i] here."""
+        self._G += other._G
+        numbers = numbers[: other.n_classes]
+        if len(numbers):
+            self._Q = extended(self._Q, max(len(self._Q), int(numbers.max()) + 1))
+            self._Q[numbers] += other._Q
+
     @property
     def n_classes(self) -> int:
         return len(self._Q)
@@ -64,7 +78,7 @@ class GramSums:
         return {"G": self._place.get(self._G), "Q": self._Q}
 
     def restore(self, state: dict[str, NDArray[Any]], most: int) -> None:
-        """At most so many classes."""
+        """At most `most` classes."""
         width, full = self._Q.shape[1], float(np.finfo(np.float32).max)
         G = take(state, "G", np.float32, (width, width), -full, full)
         Q = take(state, "Q", np.float32, (None, width), -full, full)

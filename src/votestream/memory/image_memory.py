@@ -146,7 +146,7 @@ class ImageMemory:
 
 
 def longer(table: Tensor, rows: int) -> Tensor:
-    """The table with room for so many rows."""
+    """The table with room for `rows` rows."""
     whole = table.new_zeros((rows, *table.shape[1:]))
     whole[: len(table)] = table
     return whole

@@ -1,6 +1,6 @@
 """Keep rules: which samples of the stream stay as exemplars.
 
-A rule is told of every new class (`grow`) and is offered every sample, in stream order (`offer`); it
+A rule is notified of every new class (`grow`) and is offered every sample, in stream order (`offer`); it
 writes to the store it is given and never lets it pass its budget. `KEEP_RULES` names them all,
 `register_keep` adds one.
 """
@@ -23,7 +23,7 @@ from votestream.memory.store import ExemplarStore
 
 
 class KeepRule(Protocol):
-    """What the learners ask of a keep rule."""
+    """The methods that learners call on a keep rule."""
 
     class_by_class: bool  # a sample changes its own class's exemplars only
 
@@ -34,6 +34,9 @@ class KeepRule(Protocol):
         self, store: ExemplarStore, items: NDArray[Any], labels: NDArray[np.int64], means: NDArray[np.float64]
     ) -> None:
         """Keep what is worth keeping of these samples; `means` are their class means just after each."""
+
+    def forget(self, label: int) -> None:
+        """The class is gone from the store, and later ones count one less."""
 
     def state(self) -> dict[str, NDArray[Any]]: ...
 
@@ -68,6 +71,9 @@ class Reservoir:
                 store.add(item, label)
             elif slot < store.budget:
                 store.replace(slot, item, label)
+
+    def forget(self, label: int) -> None:
+        """Samples seen stay counted: those kept of other classes are no more likely than before."""
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"seen": np.array(self._seen)}
@@ -112,6 +118,9 @@ class Balanced:
                 counts[largest] -= 1
             counts[label] += 1
 
+    def forget(self, label: int) -> None:
+        del self._counts[label]
+
     def state(self) -> dict[str, NDArray[Any]]:
         return {"counts": np.array(self._counts, np.int64)}
 
@@ -146,6 +155,9 @@ class FirstIn:
         for item, label in zip(items, labels.tolist(), strict=True):
             if not store.full and len(store.members(label)) < self._quota.per_class:
                 store.add(item, label)
+
+    def forget(self, label: int) -> None:
+        self._quota.grow(self._quota.n_classes - 1)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"classes": np.array(self._quota.n_classes)}

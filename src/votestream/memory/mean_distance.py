@@ -129,6 +129,13 @@ class MeanDistance:
             known[label] = store.members(label)
         return known[label]
 
+    def forget(self, label: int) -> None:
+        """The class is gone from the store; the others are measured anew, as after loading."""
+        del self._held[label]
+        self._reference, self._radius = self._reference[:0], self._radius[:0]
+        self._reserve(len(self._held))
+        self._moved = set(range(len(self._held)))
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Only what cannot be found again: a restored rule measures anew, with the same outcome."""
         return {"held": np.array(self._held, np.int64)}

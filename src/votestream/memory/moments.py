@@ -110,6 +110,49 @@ class ClassMoments:
             return 0, np.zeros(self.width)
         return int(self._counts[number]), self._means[number]
 
+    def forget(self, label: int) -> None:
+        """The class is gone, and later ones count one less.
+
+        Of a shared scatter its share of the degrees of freedom goes, as its own part was not kept: none where it had
+        one sample, else what it has if all classes spread alike.
+        """
+        if self._kind == "shared":
+            freedom = int(self.counts.sum()) - self.n_classes
+            self._scatter *= 1 - (int(self.counts[label]) - 1) / max(1, freedom)
+        elif self._kind == "class":
+            self._scatter = np.delete(self._scatter, label, axis=0)
+        self._counts, self._means = np.delete(self._counts, label), np.delete(self._means, label, axis=0)
+        self.n_classes -= 1
+
+    def join(self, label: int, into: int) -> None:
+        """Two classes are one, with the scatter between their means; classes above `label` count one less."""
+        other = ClassMoments(self.width, self._kind)
+        other._counts, other._means = self.counts[label : label + 1], self.means[label : label + 1]
+        other.n_classes = 1
+        if self._kind == "class":
+            other._scatter = self.scatter[label : label + 1]
+        self.merge(other, np.array([into]))
+        self._counts, self._means = np.delete(self._counts, label), np.delete(self._means, label, axis=0)
+        if self._kind == "class":
+            self._scatter = np.delete(self._scatter, label, axis=0)
+        self.n_classes -= 1
+
+    def merge(self, other: ClassMoments, numbers: NDArray[np.int64]) -> None:
+        """Add the moments of another stream; its class i is class numbers[i] here. Exact up to rounding."""
+        numbers = numbers[: other.n_classes]
+        self._reserve(int(numbers.max()) + 1)
+        before, added = self._counts[numbers], other.counts
+        total = before + added
+        drifts = other.means - self._means[numbers]
+        self._counts[numbers] = total
+        self._means[numbers] += drifts * (added / total)[:, None]
+        drifts *= np.sqrt(before * added / total)[:, None]
+        if self._kind == "shared":
+            self._scatter += other._scatter + drifts.T @ drifts
+        elif self._kind == "class":
+            for number, scatter, drift in zip(numbers.tolist(), other.scatter, drifts, strict=True):
+                self._scatter[number] += scatter + np.outer(drift, drift)
+
     def overall_mean(self) -> NDArray[np.float64]:
         """The mean of every row, (D,)."""
         return self.counts @ self.means / self.counts.sum()
@@ -121,7 +164,7 @@ class ClassMoments:
         return {"counts": self.counts, "means": self.means, "scatter": self.scatter}
 
     def restore(self, state: dict[str, NDArray[Any]], most: int, largest: float) -> None:
-        """At most so many classes; `largest` is what the rows' elements are at most."""
+        """At most `most` classes; `largest` is what the rows' elements are at most."""
         counts = take(state, "counts", np.int64, (None,), 1, MANY)
         n, kind = len(counts), self._scatter.dtype
         demand(n <= most, f"there are moments of {n} classes, but only {most} classes")

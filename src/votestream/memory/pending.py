@@ -77,6 +77,22 @@ class Pending:
     def classes(self) -> NDArray[np.int64]:
         return self._classes[: self._size]
 
+    def forget(self, label: int) -> None:
+        """Rows of the class wait no more, and later classes count one less."""
+        kept = self.classes != label
+        rows, classes = self.rows[kept], self.classes[kept]
+        self._rows[:], self._size = 0, 0
+        self._keep(rows, classes - (classes > label))
+
+    def relabel(self, label: int, into: int) -> None:
+        """Rows of one class are another's from now on, and classes above `label` count one less."""
+        self.classes[self.classes == label] = into
+        self.classes[:] -= self.classes > label
+
+    def drop(self) -> None:
+        """No row waits."""
+        self._rows[:], self._size = 0, 0
+
     def state(self) -> dict[str, NDArray[Any]]:
         return {"rows": self.rows, "classes": self.classes}
 

@@ -44,6 +44,13 @@ class SharedScatter:
         parts = zip(self.strips, self._starts, self._ends, strict=True)
         self.strips = [sger(1.0, row[:end], row[start:end], a=strip.T, overwrite_a=1).T for strip, start, end in parts]
 
+    def set(self, matrix: NDArray[np.float64]) -> None:
+        """Hold this matrix instead."""
+        self.strips = [
+            np.ascontiguousarray(matrix[start:end, :end], np.float32)
+            for start, end in zip(self._starts, self._ends, strict=True)
+        ]
+
     def matrix(self) -> NDArray[np.float64]:
         """(D, D), both halves."""
         width = self._ends[-1]

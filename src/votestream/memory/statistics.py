@@ -78,7 +78,7 @@ class ClassStatistics:
         return self._spread[:n]
 
     def spread_of_all(self) -> NDArray[np.float32]:
-        """The same of all classes, without writing anything down: for answers, which change nothing."""
+        """The same of all classes, without storing it: predicting changes nothing."""
         return self._deviation(self._table[: self.n_classes])
 
     def global_spread(self) -> NDArray[np.float32]:
@@ -90,6 +90,12 @@ class ClassStatistics:
         moments = rows / rows[:, width : width + 1]
         variance = moments[:, width + 1 :] - moments[:, :width] ** 2
         return np.sqrt(np.maximum(variance, 0.0)).astype(np.float32)
+
+    def forget(self, label: int) -> None:
+        """The class is gone, and later ones count one less."""
+        self._table, self._spread = np.delete(self._table, label, axis=0), np.delete(self._spread, label, axis=0)
+        self.n_classes -= 1
+        self._stale = {own - (own > label) for own in self._stale if own != label}
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"table": self._table[: self.n_classes]}

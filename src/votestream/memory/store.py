@@ -106,6 +106,14 @@ class ExemplarStore:
             column[first : self._size] = column[kept]
         self.layout += 1
 
+    def forget(self, label: int) -> None:
+        """The class is gone, with nothing of its exemplars left in any slot, and later classes count one less."""
+        self.remove(self.members(label))
+        self._labels[: self._size] -= self._labels[: self._size] > label
+        for name in COLUMNS:
+            getattr(self, name)[self._size :] = 0
+        self.layout += 1
+
     def state(self) -> dict[str, NDArray[Any]]:
         return {
             "items": self.items,

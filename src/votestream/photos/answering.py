@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from votestream.photos.reading import Reading, as_photos, readings
 from votestream.photos.report import task_name
 from votestream.pipeline import ImageClassifier
 
-TOP = 5
+TOP = 5  # probabilities given, unless another number is asked for
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Answer:
 
     path: Path
     problem: str | None = None
-    numbers: dict[str, Any] | None = None
+    numbers: dict[str, Any] = field(default_factory=dict)
     words: str = ""
 
 
@@ -46,21 +47,37 @@ def files_in(given: list[Path]) -> tuple[list[Path], list[str]]:
     return files, problems
 
 
-def answers(model: ImageClassifier, files: list[Path]) -> Iterator[Answer]:
-    """An answer for each file in its order, a batch at a time."""
+def below(path: Path, folder: Path) -> bool:
+    """Whether a file lies in a folder or in folders of it, the file itself and not what a link leads to.
+
+    >>> [below(Path(name), Path("photos/sorted")) for name in ("photos/sorted/oak/1.jpg", "photos/1.jpg")]
+    [True, False]
+    """
+    return Path(os.path.realpath(folder)) in Path(os.path.realpath(path.parent), path.name).parents
+
+
+def answers(
+    model: ImageClassifier, files: list[Path], top: int | None = None, unknown: float = 0.0
+) -> Iterator[Answer]:
+    """An answer for each file in its order, a batch at a time; with `top`, in words the so many likeliest classes.
+
+    `unknown` is the share of known photos that may be called unknown by mistake.
+    """
     size = model.backbone_.batch_size
     batch: list[Reading] = []
     for reading in readings(as_photos(files), model.backbone_):
         batch.append(reading)
         if len(batch) == size:
-            yield from _answer(model, batch)
+            yield from _answer(model, batch, top, unknown)
             batch = []
-    yield from _answer(model, batch)
+    yield from _answer(model, batch, top, unknown)
 
 
-def _answer(model: ImageClassifier, batch: list[Reading]) -> Iterator[Answer]:
+def _answer(model: ImageClassifier, batch: list[Reading], top: int | None, unknown: float) -> Iterator[Answer]:
     pixels = [reading.pixels for reading in batch if reading.pixels is not None]
-    decisions = iter(_Decisions(model.learner_, model.backbone_.of_prepared(np.stack(pixels)))) if pixels else iter(())
+    decisions: Iterator[tuple[dict[str, Any], str]] = iter(())
+    if pixels:
+        decisions = iter(_Decisions(model.learner_, model.backbone_.of_prepared(np.stack(pixels)), top, unknown))
     for reading in batch:
         if reading.problem:
             yield Answer(reading.photo.path, reading.problem)
@@ -72,8 +89,13 @@ def _answer(model: ImageClassifier, batch: list[Reading]) -> Iterator[Answer]:
 class _Decisions:
     """The decisions on some rows of features, one after another: numbers and words."""
 
-    def __init__(self, learner: Learner, features: NDArray[np.float32]) -> None:
+    def __init__(
+        self, learner: Learner, features: NDArray[np.float32], top: int | None = None, unknown: float = 0.0
+    ) -> None:
+        self.top = top
         self.probabilities = learner.predict_proba(features)
+        self.unknown_scores = learner.unknown_score(features) if getattr(learner, "track", False) else None
+        self.unknown = unknown
         self.classes: list[Any] = learner.classes_.tolist()
         self.task_of_class = learner.task_of_class_
         self.tasks = learner.tasks_
@@ -92,12 +114,15 @@ class _Decisions:
         return np.argsort(-self.probabilities[row], kind="stable")
 
     def _numbers(self, row: int) -> dict[str, Any]:
-        ranked, p = self._ranked(row)[:TOP], self.probabilities[row]
+        ranked, p = self._ranked(row)[: self.top or TOP], self.probabilities[row]
         numbers: dict[str, Any] = {
             "label": self.classes[ranked[0]],
             "confidence": round(float(p[ranked[0]]), 6),
             "probabilities": [{"label": self.classes[c], "probability": round(float(p[c]), 6)} for c in ranked],
         }
+        if self.unknown_scores is not None:
+            numbers["unknown_score"] = round(float(self.unknown_scores[row]), 6)
+            numbers["unknown"] = self._is_unknown(row)
         if self.vote is not None:
             numbers["vote"] = {
                 "tasks": self.tasks,
@@ -112,9 +137,17 @@ class _Decisions:
                 numbers["vote"]["nearest_exemplar"] = self.nearest[row]
         return numbers
 
+    def _is_unknown(self, row: int) -> bool:
+        return self.unknown_scores is not None and bool(self.unknown_scores[row] > 1 - self.unknown)
+
     def _words(self, row: int) -> str:
         first, *others = self._ranked(row).tolist()
         p = self.probabilities[row]
+        if self._is_unknown(row):
+            nearest = (first, *others)[: self.top or 1]
+            return f"unknown  (nearest: {', '.join(f'{self.classes[c]} {_percent(p[c])}' for c in nearest)})"
+        if self.top:
+            return ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in (first, *others)[: self.top])
         answer = f"{self.classes[first]} {_percent(p[first])}"
         if not others:
             return f"{answer}  (the only class it knows)"

@@ -105,7 +105,8 @@ def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learne
     """A learner that has learned nothing yet, and that lets no photo's features wait in the file if it can."""
     if name not in LEARNERS or not learns_photos(LEARNERS[name]):
         raise PhotoError(f"No learner for photos is called {name}: there are {', '.join(photo_learners())}.")
-    takes, options = LEARNERS[name]._get_param_names(), {"seed": seed, "device": device}
+    takes = LEARNERS[name]._get_param_names()
+    options: dict[str, Any] = {"seed": seed, "device": device}
     if budget is not None:
         if "budget" not in takes:
             keeping = [choice for choice in photo_learners() if "budget" in LEARNERS[choice]._get_param_names()]
@@ -114,6 +115,8 @@ def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learne
                 f"keeps them, {' or '.join(keeping)}."
             )
         options["budget"] = budget
+    if "track" in takes:
+        options["track"] = True  # tested on each photo before it is learned
     if "block" in takes:
         options["block"] = 1  # folding rows in one by one is slower, but next to looking at a photo it is nothing
     return create(name, **options)

@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,40 +19,42 @@ from votestream.backbones.backbone import Backbone
 from votestream.images.convert import explained
 from votestream.images.files import MAX_PIXELS, ImageError, decode, identify
 from votestream.photos.finding import Photo
+from votestream.photos.sidecar import Digests, LearnedPhotos
 
 CHUNK = 1 << 20
+UNTAKEN = Digests("")
 AHEAD = 32  # photos read before they are needed; what waits is already of the network's input size
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What became of one photo: pixels, or a digest that was known already, or a problem."""
+    """What became of one photo: pixels, or digests that were known already, or a problem."""
 
     photo: Photo
-    digest: str = ""
+    digests: Digests = UNTAKEN
     pixels: NDArray[np.uint8] | None = None
     problem: str | None = None
 
 
 def readings(
-    photos: Iterable[Photo], backbone: Backbone | None, known: Container[str] | None = None
-) -> Iterator[Reading]:
+    photos: Iterable[Photo], backbone: Backbone | None, learned: LearnedPhotos | None = None
+) -> Generator[Reading, None, None]:
     """Every photo in its order, as the backbone wants it; without a backbone none is decoded.
 
-    Digests are taken only where `known` is given.
+    Digests are taken only where it is given what was `learned`, and photos met before are not decoded.
     """
 
     def read(photo: Photo) -> Reading:
         try:
-            return _read(photo, backbone, known)
+            return _read(photo, backbone, learned)
         except ImageError as problem:
             return Reading(photo, problem=str(problem))
 
     return _ahead(read, photos)
 
 
-def _read(photo: Photo, backbone: Backbone | None, known: Container[str] | None) -> Reading:
-    name, digest = str(photo.path), ""
+def _read(photo: Photo, backbone: Backbone | None, learned: LearnedPhotos | None) -> Reading:
+    name, digests = str(photo.path), UNTAKEN
     with explained(name):
         about = photo.path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -63,26 +65,29 @@ def _read(photo: Photo, backbone: Backbone | None, known: Container[str] | None)
             most = backbone.max_pixels if backbone else MAX_PIXELS
             least = backbone.least if backbone else 1
             identify(file, name, most, least)  # reads the first bytes only: a film need not be digested
-            if known is not None:
-                digest = digest_of(file, photo.label)
-                if digest in known or backbone is None:
-                    return Reading(photo, digest)
+            if learned is not None:
+                digests = digests_of(file, photo.label if learned.holds_dated else None)
+                if backbone is None or learned.has_met(digests):
+                    return Reading(photo, digests)
             assert backbone is not None
             prepare = backbone.prepare
             pixels = decode(file, name, lambda image: prepare(image, name, most), most, least)
-            return Reading(photo, digest, pixels)
+            return Reading(photo, digests, pixels)
 
 
-def digest_of(file: BinaryIO, label: str) -> str:
-    """32 hex digits over the label and the file's bytes: a photo moved to another class is another photo."""
-    digest = hashlib.blake2b(f"{label}\0".encode(), digest_size=16)
+def digests_of(file: BinaryIO, dated_label: str | None) -> Digests:
+    """32 hex digits over the file's bytes; where a label is given, also those of version 0.1.0, over both."""
+    made = [hashlib.blake2b(digest_size=16)]
+    if dated_label is not None:
+        made.append(hashlib.blake2b(f"{dated_label}\0".encode(), digest_size=16))
     file.seek(0)
     while chunk := file.read(CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
+        for digest in made:
+            digest.update(chunk)
+    return Digests(*(digest.hexdigest() for digest in made))
 
 
-def _ahead(read: Callable[[Photo], Reading], photos: Iterable[Photo]) -> Iterator[Reading]:
+def _ahead(read: Callable[[Photo], Reading], photos: Iterable[Photo]) -> Generator[Reading, None, None]:
     pool = ThreadPoolExecutor(os.cpu_count())
     waiting: deque[Future[Reading]] = deque()
     try:

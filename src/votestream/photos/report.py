@@ -14,11 +14,14 @@ from votestream.common.printing import shown, size
 from votestream.core.registry import from_parts
 from votestream.images.class_folders import some
 from votestream.io.model_files import read
+from votestream.life.journal import lessons_in
+from votestream.life.report import Score
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
+from votestream.photos.sidecar import journal_of
 
 if TYPE_CHECKING:
-    from votestream.photos.learning import Lesson
+    from votestream.photos.learning import Lesson, Moved
 
 ROWS = 40  # classes in a table; there may be thousands
 
@@ -63,6 +66,8 @@ def report(path: Path) -> dict[str, Any]:
         "exemplars_are": None if exemplars is None else "features" if exemplars.features.ndim == 2 else "pixels",
         "waiting": len(arrays.get("pending.rows", ())),
         "holds_all": not learner.bounded,
+        "journal": lessons_in(journal_of(path)),
+        "track_record": learner.track_record().to_dict() if getattr(learner, "track", False) else None,
         "memory_bytes": learner.memory_bytes(),
         "images_bytes": learned * side * side * 3 if learned and side else None,
     }
@@ -89,13 +94,30 @@ def print_report(about: dict[str, Any], console: Console) -> None:
         say(console, backbone_line(about["backbone"]))
     say(console, f"Learner: {about['learner']} on {about['n_features']} features, by VoteStream {about['version']}")
     say(console, f"Settings: {', '.join(f'{name}={value}' for name, value in about['settings'].items())}")
+    for line in track_lines(about["track_record"]):
+        say(console, line)
     say(console, kept_line(about))
+    if about["backbone"]:
+        say(console, journal_line(about))
     say(console, memory_line(about))
 
 
 def backbone_line(backbone: dict[str, Any]) -> str:
     looks = "".join(f", {key} {','.join(backbone[key])}" for key in ("views", "stages") if backbone.get(key))
     return f"Backbone: {backbone['name']}{looks}, digest {backbone['digest'][:12]}"
+
+
+def track_lines(record: dict[str, Any] | None) -> list[str]:
+    """How good the model is, by tests on each sample before it was learned."""
+    if record is None:
+        return []
+    so_far, lately = (Score(**record[name]) for name in ("so_far", "lately"))
+    lines = [f"Accuracy, each tested before it was learned: {so_far}; the newest: {lately}"]
+    for each in record["confusions"][:3]:
+        lines.append(f"  {each['label']} was taken for {each['taken_for']}: {count(each['times'], 'time')}")
+    for each in record["drift"]:
+        lines.append(f"  {each['label']} has changed ({each['sign']}) since sample {each['since']:,}")
+    return lines
 
 
 def kept_line(about: dict[str, Any]) -> str:
@@ -117,6 +139,17 @@ def kept_line(about: dict[str, Any]) -> str:
     return f"{line}."
 
 
+def journal_line(about: dict[str, Any]) -> str:
+    """What lies beside the model, and how to be rid of it."""
+    if about["journal"] is None:
+        return "Journal: none."
+    name, photos = journal_of(Path(about["file"])).name, count(about["journal"], "photo")
+    return (
+        f"Journal: the features of the newest {photos}, in {name}, and the model before them; `votestream undo` takes "
+        "photos back, `votestream learn --journal 0` keeps none."
+    )
+
+
 def print_trial(lesson: Lesson, path: Path, console: Console) -> None:
     """What `learn` would do, class by class."""
     labels = sorted({*lesson.learned, *lesson.known, *lesson.copies})
@@ -133,8 +166,27 @@ def print_trial(lesson: Lesson, path: Path, console: Console) -> None:
         f"{photos} of {classes} would be learned into {path}." if lesson.learned else "There is nothing new to learn."
     )
     say(console, would)
+    for line in moved_lines(lesson, would=True):
+        say(console, line)
     say(console, passed_over(lesson))
     say(console, "Nothing was written. Not checked: whether every photo can be decoded to its end.")
+
+
+def moved_lines(lesson: Lesson, would: bool = False) -> list[str]:
+    """What became of photos that were moved to another class folder."""
+    lines = []
+    if lesson.corrected:
+        number, be = count(len(lesson.corrected), "photo"), "would be corrected" if would else "corrected"
+        lines.append(f"Moved to another class, and {be}: {number}, {_moves(lesson.corrected)}.")
+    if lesson.in_both:
+        number, be = count(len(lesson.in_both), "photo"), "would count" if would else "count"
+        beyond = "longer ago than the journal reaches, so that they"
+        lines.append(f"Moved to another class {beyond} {be} in both: {number}, {_moves(lesson.in_both)}.")
+    return lines
+
+
+def _moves(moved: list[Moved]) -> str:
+    return some([f"{each.photo.path} from {each.before} to {each.photo.label}" for each in moved], 3)
 
 
 def passed_over(lesson: Lesson) -> str:

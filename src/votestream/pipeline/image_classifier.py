@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.choosing import choose_backbone
-from votestream.backbones.reference import describe, recall
+from votestream.backbones.reference import describe, find_again
 from votestream.common.validation import as_labels, as_task
 from votestream.core.exemplars import Exemplars
 from votestream.core.learner import Learner
@@ -21,6 +21,7 @@ from votestream.images.convert import ImagesLike, as_sequence
 from votestream.io.array_checks import demand
 from votestream.io.file_header import learner_in
 from votestream.learners.ours.gaussian_voting import GaussianVoting
+from votestream.life import TrackReport
 
 
 @register("image_classifier")
@@ -64,10 +65,22 @@ class ImageClassifier(Learner):
             as_task(task)
         if not len(images):
             raise ValueError("X is empty: there is no image in it")
-        features = self._backbone_for(images)(images)
+        return self.partial_fit_features(self._backbone_for(images)(images), y, task, classes)
+
+    def partial_fit_features(
+        self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+    ) -> ImageClassifier:
+        """Learn the features, (n, D), of images that the backbone has seen already; `partial_fit` ends here too.
+
+        >>> import numpy as np, votestream as vs
+        >>> backbone, images = vs.create_backbone("reduced_resnet18"), np.zeros((2, 32, 32, 3), np.uint8)
+        >>> model = vs.ImageClassifier(backbone).partial_fit_features(backbone(images), ["night", "night"])
+        >>> model.predict(images)
+        array(['night', 'night'], dtype='<U5')
+        """
         with self._guard.lock:
             learner = self._learner()
-            learner.partial_fit(features, y, task=task, classes=classes)
+            learner.partial_fit(X, y, task=task, classes=classes)
             self._fitted = learner
         return self
 
@@ -131,9 +144,51 @@ class ImageClassifier(Learner):
         """The probability of each class, (n, C), columns as `classes_`."""
         return self.learner_.predict_proba(self.backbone_(X))
 
+    def unknown_score(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
+        """How unlike everything learned each picture is, (n,) in [0, 1), where the learner has `track=True`."""
+        return self.learner_.unknown_score(self.backbone_(X))
+
+    def track_record(self) -> TrackReport:
+        """How good this model is, where the learner has `track=True`."""
+        return self.learner_.track_record()
+
     def vote(self, X: ImagesLike) -> Vote:
         """How each decision fell, for learners that vote."""
         return self.learner_.vote(self.backbone_(X))
+
+    # ---- corrections: the learner's own ---------------------------------------------------------
+
+    def forget(self, label: str | int) -> ImageClassifier:
+        """Take a class out of the model. See `Learner.forget`."""
+        with self._guard.lock:
+            self._fitted = self.learner_.forget(label)
+        return self
+
+    def rename(self, old: str | int, new: str | int) -> ImageClassifier:
+        """Give a class another label, or make it part of another. See `Learner.rename`."""
+        with self._guard.lock:
+            self._fitted = self.learner_.rename(old, new)
+        return self
+
+    @property
+    def mergeable(self) -> bool:  # type: ignore[override]
+        return self._learner().mergeable
+
+    def _copied(self) -> ImageClassifier:
+        twin = ImageClassifier(self.backbone)
+        twin._made, twin._made_from, twin._fitted = self.backbone_, self.backbone, self.learner_._copied()
+        return twin
+
+    def _take_in_model(self, other: ImageClassifier) -> None:
+        if type(other) is not ImageClassifier:
+            raise ValueError(f"an ImageClassifier and a {type(other).__name__} cannot be merged")
+        ours, theirs = self.backbone_, other.backbone_
+        if ours.digest != theirs.digest:
+            raise ValueError(
+                f"the models were taught through different backbones: {ours.name!r} (digest {ours.digest[:12]}) and "
+                f"{theirs.name!r} (digest {theirs.digest[:12]}), whose features mean something else"
+            )
+        self.learner_._take_in_model(other.learner_)
 
     def snapshot(self) -> Snapshot:
         """A model that answers as this one does now, whatever is learned later; it shares the backbone."""
@@ -183,7 +238,7 @@ class ImageClassifier(Learner):
         return {"learner": self.name, "backbone": describe(self.backbone_), "inner": self.learner_._header()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return self.learner_._arrays()
+        return self.learner_._saved_arrays()
 
     @classmethod
     def _from_file(
@@ -193,7 +248,7 @@ class ImageClassifier(Learner):
         learner = learner_in(inner, LEARNERS)
         on_features = "backbone" not in learner._get_param_names()
         demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes images")
-        made, given = recall(header["backbone"], backbone, device)
+        made, given = find_again(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given
         model._fitted = learner._from_file(inner, arrays, device, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from votestream.testing import checks, input_checks  # noqa: F401 - which enter themselves
+from votestream.testing import checks, input_checks, track_checks  # noqa: F401 - which enter themselves
 from votestream.testing.promise import CHECKS, Check, Make, takes_images
 
 __all__ = ["check_learner", "learner_checks"]

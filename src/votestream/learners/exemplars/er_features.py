@@ -35,9 +35,11 @@ class FeatureReplay(ExemplarLearner):
     keep : "reservoir", or another rule by which exemplars are kept ("balanced", "first_in", "mean_distance").
     scale : the head takes features times this number; "auto" makes the first samples' spread 1.
     centre : the head takes each feature vector less the mean of its elements, see `CandidatesVoting`.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     seed, device : "auto" is the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record` and `unknown_score`. Probabilities are not
+        calibrated by it: this learner forgets, and records of the newest classes say nothing of the others.
 
     >>> import votestream as vs
     >>> model = vs.FeatureReplay(budget=10)
@@ -48,6 +50,7 @@ class FeatureReplay(ExemplarLearner):
     """
 
     _fixed = ("budget", "keep", "scale", "centre", "seed")
+    _record_fade = None  # it forgets: the newest classes do far better than the others, and records are of these
 
     def __init__(
         self,
@@ -57,10 +60,11 @@ class FeatureReplay(ExemplarLearner):
         keep: str = "reservoir",
         scale: float | str = "auto",
         centre: bool = True,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget = budget
         self.lr = lr
@@ -68,14 +72,15 @@ class FeatureReplay(ExemplarLearner):
         self.keep = keep
         self.scale = scale
         self.centre = centre
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "batch_size", "young"):
+        for name in ("budget", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
@@ -118,6 +123,10 @@ class FeatureReplay(ExemplarLearner):
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
         return self._sorted(self._head.rows) * np.float32(self._unit)
+
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
+        self._head.forget(number)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         own = {"head": self._head.rows, "scale": np.array(self._scale)}

@@ -109,6 +109,12 @@ class GrowingHead:
         ones = self._place.put(np.ones((len(X), 1), np.float32))
         return library_of(X).concatenate((X, ones), 1)
 
+    def forget(self, label: int) -> None:
+        """The class's row is gone, and later ones move up."""
+        rows = np.delete(self.rows, label, axis=0)
+        self._rows[:], self.n_classes = 0, 0
+        self._append(rows)
+
     @property
     def rows(self) -> NDArray[np.float32]:
         """All that was learned, (C, D), or (C, D + 1) with the bias; on the host."""

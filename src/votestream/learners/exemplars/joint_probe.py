@@ -31,7 +31,7 @@ class JointProbe(Learner):
     ----------
     weight_decay : the weight of |W|² / 2; the intercept is free.
     max_iter : steps of L-BFGS at most; it stops earlier when no gradient is larger than 1e-5.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" is the GPU if there is one.
 
@@ -49,21 +49,21 @@ class JointProbe(Learner):
         self,
         weight_decay: float = 1e-3,
         max_iter: int = 300,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
         self.weight_decay = weight_decay
         self.max_iter = max_iter
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("max_iter", "batch_size", "young"):
+        for name in ("max_iter", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_positive("weight_decay", self.weight_decay)
 
@@ -142,6 +142,20 @@ class JointProbe(Learner):
         sums = np.zeros((len(self._index), self.n_features_in_))
         np.add.at(sums, self._numbers[: self._size], self._rows[: self._size])
         return self._sorted(sums) / self.class_counts_[:, None] / self._unit
+
+    mergeable = True
+
+    def _forget(self, number: int) -> None:
+        kept = self._numbers[: self._size] != number
+        self._rows, numbers = self._rows[: self._size][kept], self._numbers[: self._size][kept]
+        self._numbers, self._size = numbers - (numbers > number), len(numbers)
+
+    def _join(self, number: int, into: int) -> None:
+        numbers = np.where(self._numbers == number, into, self._numbers)
+        self._numbers = numbers - (numbers > number)
+
+    def _merge(self, other: JointProbe, numbers: NDArray[np.int64]) -> None:
+        self._learn(other._rows[: other._size], numbers[other._numbers[: other._size]], 0)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"rows": self._rows[: self._size], "classes": self._numbers[: self._size]}

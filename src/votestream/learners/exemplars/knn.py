@@ -32,9 +32,10 @@ class NearestNeighbours(ExemplarLearner):
     k : neighbours asked.
     weights : "distance" counts a vote by the inverse distance, "majority" all alike; a tie goes to the nearer.
     keep : "mean_distance" (nearest to the class mean), "balanced", "reservoir" or "first_in".
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : the seed is for rules that draw; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import votestream as vs
     >>> model = vs.NearestNeighbours(k=3, weights="majority")
@@ -52,28 +53,30 @@ class NearestNeighbours(ExemplarLearner):
         k: int = 10,
         weights: str = "distance",
         keep: str = "mean_distance",
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget = budget
         self.k = k
         self.weights = weights
         self.keep = keep
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "k", "batch_size", "young"):
+        for name in ("budget", "k", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_choice("weights", self.weights, ("distance", "majority"))
         check_choice("keep", self.keep, KEEP_RULES)
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
@@ -97,6 +100,11 @@ class NearestNeighbours(ExemplarLearner):
         points = items - centre
         arrays = put(centre), put(points), put((points * points).sum(1))
         return _Voters(items, store.labels.copy(), *arrays, len(self._index), self.k, self.weights, self._place)
+
+    _why_not = "its exemplars are those nearest to the mean of each class as it was; teach a new model"
+
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return self._memory.state()

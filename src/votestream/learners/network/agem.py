@@ -23,7 +23,7 @@ class AGEM(NetworkLearner):
     replay : images of earlier tasks that the reference gradient is taken on.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : images learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
     X is images: arrays, PIL images, paths. The reference gradient is on classes of earlier tasks only, and the memory
@@ -45,9 +45,9 @@ class AGEM(NetworkLearner):
         earlier = self._memory.earlier(self._tasks.block_start)
         if self.replay and len(earlier):
             drawn = self._memory.store.take(distinct(earlier, self.replay, self._random))
-            self._again(self._learn_against, images, labels, *drawn)
+            self._captured(self._learn_against, images, labels, *drawn)
         else:
-            self._again(self._learn_from, images, labels)
+            self._captured(self._learn_from, images, labels)
 
     def _learn_against(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
         self._descend(project(self._gradient(images, labels), self._gradient(drawn, classes)))
@@ -57,7 +57,7 @@ def project(gradient: Gradient, reference: Gradient) -> Gradient:
     """The gradient nearest to g along which the reference loss does not rise (Eq. 11).
 
     Where g · g_ref < 0 it is g - (g · g_ref / g_ref · g_ref) g_ref, elsewhere g itself; written without a branch, so
-    that the device need not be asked which.
+    that nothing waits for the device.
 
     >>> project((torch.tensor([1.0, -1.0]),), (torch.tensor([0.0, 2.0]),))
     (tensor([1., 0.]),)

@@ -33,7 +33,7 @@ class ASER(ExperienceReplay):
     mean : candidates are ranked by the mean of their values (ASERµ); False takes the extremes (ASER).
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : images learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
     X is images: arrays, PIL images, paths. Values are taken on the features in evaluation mode. Until the memory is
@@ -62,11 +62,11 @@ class ASER(ExperienceReplay):
         mean: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 10,
-        young: int = 20,
+        close_task_after: int = 20,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        super().__init__(budget, lr, replay, backbone, batch_size, young, seed, device)
+        super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.k = k
         self.per_class = per_class
         self.mean = mean
@@ -78,11 +78,11 @@ class ASER(ExperienceReplay):
             check_positive("per_class", self.per_class, int)
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return DeviceMemory(self._room(), shape, self._device)
+        return DeviceMemory(self._memory_size(), shape, self._device)
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and self._memory.store.full:
-            self._again(self._learn_with_the_best, images, labels, self._draws(1))
+            self._captured(self._learn_with_the_best, images, labels, self._draws(1))
         else:
             super()._step(images, labels)
 
@@ -95,7 +95,7 @@ class ASER(ExperienceReplay):
             fit = self._memory.fill(images, labels)
             if fit < len(labels):
                 draws, part = self._draws(2), to_device(self._random.uniform(1), self._device)
-                self._again(self._update, images[fit:], labels[fit:], draws, part)
+                self._captured(self._update, images[fit:], labels[fit:], draws, part)
 
     def _retrieve(self, images: Tensor, labels: Tensor, draws: Tensor) -> Tensor:
         """Slots of the candidates with the largest adversarial Shapley values."""

@@ -68,7 +68,7 @@ class Classifier(nn.Module):
         self._trained = {}
 
     def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
-        """The `state_dict` out of a file, of a network that has learned so many classes; this one has learned none."""
+        """A file's `state_dict`, of a network that has learned `n_classes` classes; this one has learned none."""
         wanted = self.state_dict()
         checked = {}
         for name, tensor in wanted.items():

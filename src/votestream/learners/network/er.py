@@ -23,7 +23,7 @@ class ExperienceReplay(NetworkLearner):
     replay : images replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : images learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
     X is images: arrays, PIL images, paths. Replay is one step: new and replayed images go through the network
@@ -38,7 +38,7 @@ class ExperienceReplay(NetworkLearner):
     ((20, 2), (8, 32, 32, 3))
     """
 
-    def _room(self) -> int:
+    def _memory_size(self) -> int:
         return self.budget if self.replay else 1
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
@@ -46,7 +46,7 @@ class ExperienceReplay(NetworkLearner):
         if self.replay and len(self._memory):
             drawn, classes = self._memory.store.take(distinct(self._memory.slots(), self.replay, self._random))
             images, labels = torch.cat((images, drawn)), torch.cat((labels, classes))
-        self._again(self._learn_from, images, labels)
+        self._captured(self._learn_from, images, labels)
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:

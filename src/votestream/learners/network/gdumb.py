@@ -30,7 +30,7 @@ PIECE = 1000  # images that go to the device at once
 
 @register("gdumb")
 class GDumb(NetworkLearner):
-    """Keeps a class-balanced memory, and trains a network on it alone when asked (GDumb).
+    """Keeps a class-balanced memory, and trains a network on it alone at the first prediction (GDumb).
 
     Parameters
     ----------
@@ -41,15 +41,16 @@ class GDumb(NetworkLearner):
     cutmix : probability that a mini-batch is mixed with itself by CutMix.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : of that training.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     preset : "paper" takes the paper's learning rate and number of passes.
     seed, device : "auto" is the GPU if there is one.
 
-    X is images: arrays, PIL images, paths. Learning only fills the memory. The first question afterwards trains,
-    always from the backbone's weights and with the same seed; the trained network is kept until more is learned, and is
-    not saved: a loaded model trains again when asked. SGD with momentum 0.9, weight decay 1e-6 and gradients of
-    norm 10 at most; random crops and flips, CutMix. The network of the last pass answers, where the authors' code
-    reports its best on the test set; it starts from the backbone's weights, where theirs starts from none.
+    X is images: arrays, PIL images, paths. Learning only fills the memory. The first prediction afterwards
+    trains, always from the backbone's weights and with the same seed. The trained network is kept until more is
+    learned, and is not saved: a loaded model trains again at its first prediction. SGD with momentum 0.9, weight decay
+    1e-6 and gradients of norm 10 at most; random crops and flips, CutMix. The network of the
+    last pass predicts, where the authors' code reports its best on the test set; it starts from the backbone's weights,
+    where theirs starts from none.
 
     >>> import numpy as np, votestream as vs
     >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
@@ -71,7 +72,7 @@ class GDumb(NetworkLearner):
         cutmix: float = 0.5,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 16,
-        young: int = 20,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
@@ -82,7 +83,7 @@ class GDumb(NetworkLearner):
         self.cutmix = cutmix
         self.backbone = backbone
         self.batch_size = batch_size
-        self.young = young
+        self.close_task_after = close_task_after
         self.preset = preset
         self.seed = seed
         self.device = device

@@ -29,10 +29,10 @@ class GSS(ExperienceReplay):
     budget : images kept, all classes together. They are kept as they are, uint8 at the network's input size.
     lr : learning rate of plain SGD, for the whole network.
     replay : images replayed with each mini-batch; 0 is plain fine-tuning, which keeps none.
-    references : what new images are compared with: so many mini-batches of `replay` stored images each.
+    references : mini-batches of `replay` stored images that new images are compared with.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : images learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     preset : "paper" takes the paper's Algorithm 2 to the letter, image by image: each is compared with so many
         single stored `references`, contests a slot if its own score is below 1, and slots are drawn by scores as they
         are. That keeps mostly the first task, in a small memory too. Model files from before there was a preset go
@@ -67,12 +67,12 @@ class GSS(ExperienceReplay):
         references: int = 10,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 10,
-        young: int = 20,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        super().__init__(budget, lr, replay, backbone, batch_size, young, seed, device)
+        super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.references = references
         self.preset = preset
 
@@ -82,7 +82,7 @@ class GSS(ExperienceReplay):
         check_choice("preset", self.preset, (None, "paper"))
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return GreedyMemory(self._room(), shape, self._device)
+        return GreedyMemory(self._memory_size(), shape, self._device)
 
     def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:
@@ -99,12 +99,12 @@ class GSS(ExperienceReplay):
             return torch.full((len(labels) + 1,), FIRST, device=images.device)
         if self.preset == "paper":
             drawn = distinct(memory.slots(), self.references, self._random)
-            return self._again(self._to_images, images, labels, *memory.store.take(drawn))
+            return self._captured(self._to_images, images, labels, *memory.store.take(drawn))
         size = min(self.replay, len(memory))
         drawn = distinct(memory.slots(), self.references * size, self._random)
         shuffled = drawn[self._random.uniform(len(drawn)).argsort()]  # `distinct` draws a set, in no random order
         stored, classes = memory.store.take(shuffled[: len(drawn) // size * size])
-        return self._again(self._to_batches, images, labels, stored.unflatten(0, (-1, size)), classes.view(-1, size))
+        return self._captured(self._to_batches, images, labels, stored.unflatten(0, (-1, size)), classes.view(-1, size))
 
     def _to_images(self, images: Tensor, labels: Tensor, stored: Tensor, classes: Tensor) -> Tensor:
         return self._compared(torch.cat((images, stored)), torch.cat((labels, classes)), len(labels))

@@ -26,7 +26,7 @@ class MIR(NetworkLearner):
     candidates : images drawn from memory, among which the replayed ones are found.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : images learned in one step.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     seed, device : "auto" is the GPU if there is one.
 
     X is images: arrays, PIL images, paths. As in the paper's Algorithm 1 candidates come from the whole memory, the
@@ -49,11 +49,11 @@ class MIR(NetworkLearner):
         candidates: int = 50,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 10,
-        young: int = 20,
+        close_task_after: int = 20,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        super().__init__(budget, lr, replay, backbone, batch_size, young, seed, device)
+        super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.candidates = candidates
 
     def _check_params(self) -> None:
@@ -63,9 +63,9 @@ class MIR(NetworkLearner):
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and len(self._memory):
             drawn = self._memory.store.take(distinct(self._memory.slots(), self.candidates, self._random))
-            self._again(self._learn_with_the_worst_of, images, labels, *drawn)
+            self._captured(self._learn_with_the_worst_of, images, labels, *drawn)
         else:
-            self._again(self._learn_from, images, labels)
+            self._captured(self._learn_from, images, labels)
 
     def _learn_with_the_worst_of(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
         if len(drawn) > self.replay:

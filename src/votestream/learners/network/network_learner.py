@@ -16,9 +16,9 @@ from torch.nn import functional as F
 
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.backbone import exact
-from votestream.backbones.reference import describe, recall
+from votestream.backbones.reference import describe, find_again
 from votestream.common.validation import as_device, check_positive
-from votestream.compute.graph_cache import Replayed
+from votestream.compute.graph_cache import GraphCache
 from votestream.compute.random_pool import RandomPool
 from votestream.core.exemplars import Exemplars
 from votestream.core.guard import learned
@@ -32,8 +32,8 @@ from votestream.memory import ImageMemory
 from votestream.memory.image_memory import to_device
 
 STEPS = 100  # mini-batches that go to the device in one piece
-QUERIES = {"cpu": 64, "cuda": 1024}  # images answered at once
-READ = 4096  # image files read into memory together, when answering
+QUERIES = {"cpu": 64, "cuda": 1024}  # images predicted at once
+READ = 4096  # image files read into memory together when predicting
 
 
 class NetworkLearner(Learner):
@@ -41,8 +41,8 @@ class NetworkLearner(Learner):
 
     A method is a subclass with a `_step`: what to do with one mini-batch, before the memory sees it. It has the
     network (`_network`, in training mode), the memory (`_memory`), random numbers (`_random`), `_gradient` and
-    `_descend`. Images and class numbers are on the device; nothing in a step needs to wait for it. What a step does
-    there goes through `_again`, by which a GPU is told of it once and for all.
+    `_descend`. Images and class numbers are on the device; nothing in a step needs to wait for it. Wrap
+    device work in `_captured(fn, *tensors)`: on CUDA it is captured as a graph once and then replayed.
 
     The softmax is over the classes seen so far. Plain SGD has no state, so there is none to disturb or to save
     when the head grows.
@@ -51,7 +51,7 @@ class NetworkLearner(Learner):
     _made: Backbone
     _made_from: str | Backbone
     _memory: ImageMemory
-    _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_again")  # every model starts from the same
+    _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_captured")  # every model starts from the same
     _fixed: tuple[str, ...] = ("budget", "seed")
     _keep = "reservoir"  # which images stay: a keep rule that decides from labels alone
 
@@ -62,7 +62,7 @@ class NetworkLearner(Learner):
         replay: int = 10,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 10,
-        young: int = 20,
+        close_task_after: int = 20,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
@@ -71,13 +71,13 @@ class NetworkLearner(Learner):
         self.replay = replay
         self.backbone = backbone
         self.batch_size = batch_size
-        self.young = young
+        self.close_task_after = close_task_after
         self.seed = seed
         self.device = device
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "batch_size", "young"):
+        for name in ("budget", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_positive("lr", self.lr)
         if hasattr(self, "replay"):
@@ -115,20 +115,20 @@ class NetworkLearner(Learner):
         self._device = as_device(self.device)
         self._random = RandomPool(self.seed)
         self._network = Classifier(self.backbone_, self._device).eval()
-        self._again = Replayed()
+        self._captured = GraphCache()
         size = self.backbone_.input_size
         self._memory = self._new_memory((size, size, 3))
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return ImageMemory(self._room(), shape, self._keep, self.seed, self._device)
+        return ImageMemory(self._memory_size(), shape, self._keep, self.seed, self._device)
 
-    def _room(self) -> int:
+    def _memory_size(self) -> int:
         """Images that may be kept."""
         return self.budget
 
     def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
         piece = STEPS * self.batch_size
-        self._again.under(self.get_params(deep=False))
+        self._captured.under(self.get_params(deep=False))
         with training(self._device):
             self._network.train()
             for first in range(-offset, len(X), piece):
@@ -145,7 +145,7 @@ class NetworkLearner(Learner):
         n_classes = max(classes.tolist()) + 1
         if n_classes > len(self._network.weight):
             self._network.grow(n_classes, self._random.generator)
-            self._again.forget()
+            self._captured.clear()
         self._step(images, labels)
         self._remember(images, labels, classes)
 
@@ -193,8 +193,10 @@ class NetworkLearner(Learner):
     def _finite_logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
         logits = self._logits(X)
         if not np.isfinite(logits).all():
-            told = f"the network of this {type(self).__name__} has diverged and its answers mean nothing: lower lr"
-            warnings.warn(f"{told}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)  # who asked
+            problem = (
+                f"the network of this {type(self).__name__} has diverged and its predictions mean nothing: lower lr"
+            )
+            warnings.warn(f"{problem}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)  # the caller of predict
         return logits
 
     def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -203,7 +205,7 @@ class NetworkLearner(Learner):
             return np.concatenate([network(self._put(X[i : i + n])).cpu().numpy() for i in range(0, len(X), n)])
 
     def _answering(self) -> Classifier:
-        """The network that answers, in evaluation mode."""
+        """The network that predicts, in evaluation mode."""
         return self._network
 
     # ---- what was learned -----------------------------------------------------------------------
@@ -230,7 +232,7 @@ class NetworkLearner(Learner):
     def _from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
     ) -> Learner:
-        made, given = recall(header["backbone"], backbone, "cpu")
+        made, given = find_again(header["backbone"], backbone, "cpu")
         params = {**checked_params(cls, header["params"]), "backbone": made}
         width = 3 * made.input_size**2
         demand(header["n_features"] == width, f"an image is {width} bytes, not {header['n_features']!r:.60}")

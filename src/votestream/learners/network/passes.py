@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from votestream.compute.graph_cache import Replayed
+from votestream.compute.graph_cache import GraphCache
 from votestream.learners.network.augmentation import brightened, shift_and_flip
 from votestream.learners.network.classifier import Classifier
 
@@ -44,7 +44,7 @@ def train(
     parts = math.ceil(n / batch_size)
     parameters = list(network.parameters())
     optimiser = torch.optim.SGD(parameters, rates[0], momentum, weight_decay=weight_decay, fused=device.type == "cuda")
-    again = Replayed()
+    again = GraphCache()
 
     def gradient(rows: Tensor, drawn: Tensor) -> tuple[Tensor | None, ...]:
         batch = images[rows]

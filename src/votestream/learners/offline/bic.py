@@ -15,12 +15,12 @@ from votestream.core.registry import register
 from votestream.io.array_checks import demand, take
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, shared_loss
-from votestream.learners.offline.knowledge import Knowledge, LabelledImages, both, select, untaught
+from votestream.learners.offline.distillation import outputs, shared_loss
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, select
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 TEMPERATURE = 2.0
-HELD_OUT = 10  # one exemplar in so many is never trained on
+HELD_OUT = 10  # one exemplar in ten is never trained on
 
 
 @register("bic")
@@ -31,7 +31,7 @@ class BiC(OfflineLearner):
     ----------
     budget : exemplars, all classes together; a tenth of each class's are its held-out ones, and stay so.
     lr, epochs, batch_size : the rate is divided by 10 after 40, 60 and 80% of the passes.
-    momentum, weight_decay, augment, room, backbone, young, preset, seed, device : as in `FineTuning`.
+    momentum, weight_decay, augment, max_waiting, backbone, close_task_after, preset, seed, device : as in `FineTuning`.
 
     Of the corrections only the latest is used, as in the authors' code: the network learns the earlier ones by
     distillation, so a task without new classes leaves none. Learning one is a convex problem of two numbers, solved by
@@ -58,14 +58,27 @@ class BiC(OfflineLearner):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,
-        room: int = 50_000,
-        young: int = 20,
+        max_waiting: int = 50_000,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        more = augment, backbone, batch_size, room, young, preset, seed, device
-        super().__init__(budget, lr, epochs, momentum, weight_decay, *more)
+        super().__init__(
+            budget=budget,
+            lr=lr,
+            epochs=epochs,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            augment=augment,
+            backbone=backbone,
+            batch_size=batch_size,
+            max_waiting=max_waiting,
+            close_task_after=close_task_after,
+            preset=preset,
+            seed=seed,
+            device=device,
+        )
 
     @property
     def correction_(self) -> tuple[int, float, float] | None:
@@ -79,24 +92,24 @@ class BiC(OfflineLearner):
         kept, aside = self._parted(before)
         held = self._hold_out(new[1].cpu(), before.n_classes or len(network.weight), random)
         learn, judge = ((new[0][rows], new[1][rows]) for rows in (~held, held))
-        loss = self._loss(network, before, untaught(before, new))
+        loss = self._loss(network, before, absent_classes(before, new))
         self._pass(network, both(kept, learn), loss, random, self._rates())
-        more = {}
+        own = {}
         if before.n_classes < len(network.weight):
             correction = self._learn_correction(network, before.n_classes, both(aside, judge))
-            more = {} if correction is None else {"correction": correction}
+            own = {} if correction is None else {"correction": correction}
         quota = self.budget // len(network.weight)
         parts = [
             select(network, kept, learn, quota - shared_out(quota)),
             select(network, aside, judge, shared_out(quota)),
         ]
         flags = [torch.full((len(part[1]),), i == 1, device=self._device) for i, part in enumerate(parts)]
-        return both(*parts), {**more, "held": torch.cat(flags)}
+        return both(*parts), {**own, "held": torch.cat(flags)}
 
     def _parted(self, before: Knowledge) -> tuple[LabelledImages, LabelledImages]:
         """The exemplars to train on, and those held out."""
         images, labels = before.exemplars
-        held = before.more.get("held", torch.zeros(len(labels), dtype=torch.bool, device=labels.device))
+        held = before.own.get("held", torch.zeros(len(labels), dtype=torch.bool, device=labels.device))
         return (images[~held], labels[~held]), (images[held], labels[held])
 
     def _hold_out(self, labels: Tensor, n_classes: int, random: torch.Generator) -> Tensor:
@@ -112,19 +125,19 @@ class BiC(OfflineLearner):
         """Eq. 3 and 4; the teacher is the corrected old model."""
 
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            teacher = corrected(answers(before.network, pixels), before) if len(old) else None
+            teacher = corrected(outputs(before.network, pixels), before) if len(old) else None
             return shared_loss(network(pixels), labels, teacher, old, TEMPERATURE)
 
         return loss
 
     def _learn_correction(self, network: Classifier, n_old: int, held: LabelledImages) -> Tensor | None:
-        """Second stage, Eq. 5 and 6: n_old, α and β; the network, in evaluation mode, only answers."""
+        """Second stage, Eq. 5 and 6: n_old, α and β; the network is in evaluation mode and is not trained."""
         counts = torch.bincount(held[1], minlength=len(network.weight))
         n = int(counts.min())
         if not (n_old and n):
             return None
         rows = torch.cat([(held[1] == number).nonzero()[:n, 0] for number in range(len(counts))])
-        logits, labels = answers(network, held[0][rows]).double(), held[1][rows]
+        logits, labels = outputs(network, held[0][rows]).double(), held[1][rows]
         alpha_beta = torch.tensor([1.0, 0.0], dtype=torch.float64, device=self._device, requires_grad=True)
         optimiser = torch.optim.LBFGS([alpha_beta], max_iter=100, line_search_fn="strong_wolfe")
 
@@ -142,13 +155,13 @@ class BiC(OfflineLearner):
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         return corrected(known.network(images), known)
 
-    def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
-        more = {"held": take(state, "held", np.bool_, (len(known.exemplars[1]),))}
+    def _take_own(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+        own = {"held": take(state, "held", np.bool_, (len(known.exemplars[1]),))}
         if "correction" in state:
-            more["correction"] = take(state, "correction", np.float32, (3,))
-            start = more["correction"][0]
+            own["correction"] = take(state, "correction", np.float32, (3,))
+            start = own["correction"][0]
             demand(0 < start < known.n_classes and start % 1 == 0, "a correction must begin at one of the classes")
-        return more
+        return own
 
 
 def shared_out(quota: int) -> int:
@@ -157,16 +170,16 @@ def shared_out(quota: int) -> int:
 
 
 def correction_of(known: Knowledge) -> tuple[int, float, float] | None:
-    if "correction" not in known.more:
+    if "correction" not in known.own:
         return None
-    start, alpha, beta = known.more["correction"].tolist()
+    start, alpha, beta = known.own["correction"].tolist()
     return int(start), alpha, beta
 
 
 def corrected(logits: Tensor, known: Knowledge) -> Tensor:
     """α o + β for the classes of the latest task, o for those before (Eq. 5)."""
-    if "correction" not in known.more:
+    if "correction" not in known.own:
         return logits
-    n_old, alpha, beta = known.more["correction"]
+    n_old, alpha, beta = known.own["correction"]
     newest = torch.arange(logits.shape[1], device=logits.device) >= n_old
     return torch.where(newest, alpha * logits + beta, logits)

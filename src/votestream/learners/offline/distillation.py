@@ -1,4 +1,4 @@
-"""What the offline rivals ask of a network: the answers of the one before, and the labels."""
+"""Losses of the offline rivals: distillation from the network before the task, and the labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def answers(teacher: nn.Module, pixels: Tensor) -> Tensor:
+def outputs(teacher: nn.Module, pixels: Tensor) -> Tensor:
     """A teacher's logits; it is not changed and no gradient reaches it."""
     with torch.no_grad():
         return teacher(pixels).float()
@@ -26,7 +26,7 @@ def soft_cross_entropy(logits: Tensor, teacher: Tensor, temperature: float) -> T
 def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor, temperature: float) -> Tensor:
     """(1 - λ) cross-entropy over all classes + λ distillation over the old ones, λ = n_old / n: of BiC and WA.
 
-    The teacher, the logits of the network before, is None where no class is old (`knowledge.untaught`).
+    The teacher, the logits of the network before, is None where no class is old (`knowledge.absent_classes`).
     """
     value, share = F.cross_entropy(logits.float(), labels), len(old) / logits.shape[1]
     if teacher is None:
@@ -36,9 +36,9 @@ def shared_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Ten
 
 
 def sigmoid_loss(logits: Tensor, labels: Tensor, teacher: Tensor | None, old: Tensor) -> Tensor:
-    """iCaRL's Algorithm 3: every class a yes or no; old classes' answers are the teacher's, new ones' the labels.
+    """iCaRL's Algorithm 3, a sigmoid a class: old classes' targets are the teacher's outputs, new ones' the labels.
 
-    The teacher, the logits of the network before, is None where no class is old (`knowledge.untaught`).
+    The teacher, the logits of the network before, is None where no class is old (`knowledge.absent_classes`).
     Summed over classes as the paper writes it, mean over images. The authors' code takes the mean over the 100
     classes too, so its learning rate of 2.0 is 0.02 here, and its weight decay of 1e-5 is 1e-3.
     """

@@ -12,8 +12,8 @@ from votestream.backbones import Backbone
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss, dropping
-from votestream.learners.offline.distillation import answers, soft_cross_entropy
-from votestream.learners.offline.knowledge import Knowledge, LabelledImages, both, select, untaught
+from votestream.learners.offline.distillation import outputs, soft_cross_entropy
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, select
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 TEMPERATURE = 2.0
@@ -29,9 +29,10 @@ class EEIL(OfflineLearner):
     budget : exemplars kept by herding, all classes together.
     lr : of the first stage, divided by 10 after every quarter of its passes; the second begins at a tenth.
     epochs : passes over a task, 4 in 7 (40 of 70) in the first stage, 3 in 7 in the second; the first task has one.
-    augment : crops and mirror images, brightness, contrast: a pass shows one of the paper's twelve versions of a
+    augment : crops and mirror images, brightness, contrast: a pass shows one of the paper's twelve versions of an
         image, drawn anew, where theirs shows all twelve.
-    momentum, weight_decay, batch_size, room, backbone, young, preset, seed, device : as in `FineTuning`.
+    momentum, weight_decay, batch_size, max_waiting, backbone, close_task_after, preset, seed, device :
+        as in `FineTuning`.
 
     The noise that the paper adds to gradients is left out.
 
@@ -56,21 +57,34 @@ class EEIL(OfflineLearner):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,
-        room: int = 50_000,
-        young: int = 20,
+        max_waiting: int = 50_000,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        more = augment, backbone, batch_size, room, young, preset, seed, device
-        super().__init__(budget, lr, epochs, momentum, weight_decay, *more)
+        super().__init__(
+            budget=budget,
+            lr=lr,
+            epochs=epochs,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            augment=augment,
+            backbone=backbone,
+            batch_size=batch_size,
+            max_waiting=max_waiting,
+            close_task_after=close_task_after,
+            preset=preset,
+            seed=seed,
+            device=device,
+        )
 
     def _learn_task(
         self, network: Classifier, before: Knowledge, new: LabelledImages, random: torch.Generator
     ) -> tuple[LabelledImages, dict[str, Tensor]]:
         tuning = max(1, round(self._passes() * TUNING))
         main = dropping(self.lr, max(1, self._passes() - tuning), self._drops, self._factor)
-        old = untaught(before, new)
+        old = absent_classes(before, new)
         self._pass(network, both(before.exemplars, new), self._loss(network, before, old), random, main)
         balanced = self._balanced(network, before, new)
         if before.n_classes and len(balanced[1]):
@@ -99,12 +113,12 @@ class EEIL(OfflineLearner):
             logits = network(pixels)
             value = F.cross_entropy(logits.float(), labels)
             if heads:
-                teacher = answers(before.network, pixels)
+                teacher = outputs(before.network, pixels)
                 for head in heads:
                     both_answers = logits.index_select(1, head), teacher.index_select(1, head)
                     value = value + soft_cross_entropy(*both_answers, TEMPERATURE)
             if after_main is not None and newest.start < newest.stop:
-                own = answers(after_main, pixels)[:, newest]
+                own = outputs(after_main, pixels)[:, newest]
                 value = value + soft_cross_entropy(logits[:, newest], own, TEMPERATURE)
             return value
 

@@ -24,8 +24,8 @@ class FineTuning(OfflineLearner):
     augment : random crops and mirror images. False where a mirrored image is another thing, such as a letter.
     backbone : a name that `create_backbone` knows, or a backbone: the network to start from. It is copied.
     batch_size : images of one step.
-    room : images that may wait for their task to be over (`partial_fit`); a longer task is learned in parts.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    max_waiting : images that may wait for their task to be over (`partial_fit`); a longer task is learned in parts.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     preset : "short" makes a fifth of the passes, the learning rate dropping accordingly.
     seed, device : "auto" is the GPU if there is one. There the network computes in bfloat16 while it is trained.
 

@@ -20,7 +20,7 @@ from votestream.learners.offline.lwf import LearningWithoutForgetting
 
 @register("icarl")
 class ICaRL(LearningWithoutForgetting):
-    """Sigmoids that keep the old network's answers, exemplars by herding, and the nearest mean of exemplars decides.
+    """Sigmoids that keep the old network's outputs, exemplars by herding, and the nearest mean of exemplars decides.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ICaRL(LearningWithoutForgetting):
     lr, weight_decay : for the loss summed over classes; the authors' 2.0 and 1e-5 are for its mean over 100.
     augment : random crops and mirror images when learning; means are of exemplars and of their mirror images. False
         where a mirrored image is another thing, such as a letter.
-    epochs, momentum, batch_size, room, backbone, young, preset, seed, device : as in `FineTuning`.
+    epochs, momentum, batch_size, max_waiting, backbone, close_task_after, preset, seed, device : as in `FineTuning`.
 
     Probabilities are the softmax of minus the squared distances to the means, which the paper does not define.
 
@@ -49,16 +49,29 @@ class ICaRL(LearningWithoutForgetting):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,
-        room: int = 50_000,
-        young: int = 20,
+        max_waiting: int = 50_000,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        more = augment, backbone, batch_size, room, young, preset, seed, device
-        super().__init__(budget, lr, epochs, momentum, weight_decay, *more)
+        super().__init__(
+            budget=budget,
+            lr=lr,
+            epochs=epochs,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            augment=augment,
+            backbone=backbone,
+            batch_size=batch_size,
+            max_waiting=max_waiting,
+            close_task_after=close_task_after,
+            preset=preset,
+            seed=seed,
+            device=device,
+        )
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         if soon > self.budget:
             raise ValueError(
                 f"iCaRL decides by exemplars, and a budget of {self.budget} is too small for {soon} classes"
@@ -81,7 +94,7 @@ class ICaRL(LearningWithoutForgetting):
 
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         """Minus the squared distances, up to what is the same for all classes (Algorithm 1)."""
-        return 2 * unit_features(known.network, images) @ known.more["means"].T
+        return 2 * unit_features(known.network, images) @ known.own["means"].T
 
-    def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+    def _take_own(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
         return {"means": take(state, "means", np.float32, tuple(known.network.weight.shape), -1.01, 1.01)}

@@ -12,14 +12,14 @@ from votestream.learners.offline.finetune import FineTuning
 
 @register("joint_images")
 class JointTraining(FineTuning):
-    """Keeps every image and, when an answer is asked for, trains the backbone's network on all of them.
+    """Keeps every image and, at the first prediction after new ones, trains the backbone's network on all of them.
 
     Not a method for streams but what they are measured against: its memory grows with the stream. Every answer
     after new images is a training from the start, so that it does not depend on when one had asked before.
 
     Parameters
     ----------
-    lr, epochs, momentum, weight_decay, augment, batch_size, backbone, young, preset, seed, device :
+    lr, epochs, momentum, weight_decay, augment, batch_size, backbone, close_task_after, preset, seed, device :
         as in `FineTuning`; of one training, on everything.
 
     >>> import numpy as np, votestream as vs
@@ -30,7 +30,7 @@ class JointTraining(FineTuning):
     """
 
     bounded = False
-    budget, room = 0, 1  # of no use here: no task is ever over
+    budget, max_waiting = 0, 1  # of no use here: no task is ever over
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class JointTraining(FineTuning):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,
-        young: int = 20,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
@@ -53,7 +53,7 @@ class JointTraining(FineTuning):
         self.augment = augment
         self.backbone = backbone
         self.batch_size = batch_size
-        self.young = young
+        self.close_task_after = close_task_after
         self.preset = preset
         self.seed = seed
         self.device = device

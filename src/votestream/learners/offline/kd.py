@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, soft_cross_entropy
+from votestream.learners.offline.distillation import outputs, soft_cross_entropy
 from votestream.learners.offline.knowledge import Knowledge
 from votestream.learners.offline.offline_learner import OfflineLearner
 
@@ -17,13 +17,13 @@ TEMPERATURE = 2.0
 
 @register("kd")
 class KnowledgeDistillation(OfflineLearner):
-    """Cross-entropy over all classes, plus the old network's softened answers over the old ones: the paper's KD.
+    """Cross-entropy over all classes, plus the old network's softened outputs over the old ones: the paper's KD.
 
     Parameters
     ----------
     budget : exemplars; 0, none, is the paper's.
-    lr, epochs, momentum, weight_decay, augment, batch_size, room, backbone, young, preset, seed, device :
-        as in `FineTuning`.
+    lr, epochs, momentum, weight_decay, augment, batch_size, max_waiting, backbone, close_task_after, preset, seed,
+    device : as in `FineTuning`.
 
     The distillation, at temperature T = 2, is weighed by T², which keeps its gradient comparable to the labels'.
 
@@ -39,7 +39,7 @@ class KnowledgeDistillation(OfflineLearner):
             logits = network(pixels)
             value = F.cross_entropy(logits.float(), labels)
             if len(old):
-                teacher = answers(before.network, pixels).index_select(1, old)
+                teacher = outputs(before.network, pixels).index_select(1, old)
                 distilled = soft_cross_entropy(logits.index_select(1, old), teacher, TEMPERATURE)
                 value = value + TEMPERATURE**2 * distilled
             return value

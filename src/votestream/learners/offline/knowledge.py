@@ -1,4 +1,4 @@
-"""What an offline rival knows after a task, and the images it keeps."""
+"""The state of an offline learner after a task: its network and the images it keeps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from votestream.learners.network.network_learner import QUERIES
 from votestream.memory.herding import herd
 from votestream.memory.image_memory import to_device
 
-TakeMore = Callable[[dict[str, NDArray[Any]], "Knowledge"], dict[str, NDArray[Any]]]
+TakeOwn = Callable[[dict[str, NDArray[Any]], "Knowledge"], dict[str, NDArray[Any]]]
 LabelledImages = tuple[Tensor, Tensor]  # uint8 (n, size, size, 3) and class numbers, on the device
 
 
@@ -31,7 +31,7 @@ class Knowledge:
     exemplars: LabelledImages  # class by class, the most wanted first
     heads: list[int] = field(default_factory=list)  # classes known after each task that brought new ones
     tasks: int = 0  # learned so far
-    more: dict[str, Tensor] = field(default_factory=dict)  # a method's own
+    own: dict[str, Tensor] = field(default_factory=dict)  # a method's own
 
     @property
     def n_classes(self) -> int:
@@ -42,13 +42,13 @@ class Knowledge:
         parts = {
             "network": self.network.state_dict(),
             "exemplars": {"images": images, "labels": labels},
-            "more": self.more,
+            "more": self.own,
         }
         arrays = {part: {name: each.cpu().numpy() for name, each in own.items()} for part, own in parts.items()}
         return {"heads": np.array(self.heads, np.int64), "tasks": np.array(self.tasks), **joined(arrays)}
 
-    def restored(self, state: dict[str, NDArray[Any]], most: int, take_more: TakeMore) -> Knowledge:
-        """What `state` was taken of; self has the same backbone and has learned nothing. At most so many classes."""
+    def restored(self, state: dict[str, NDArray[Any]], most: int, take_own: TakeOwn) -> Knowledge:
+        """What `state` was taken of; self has the same backbone and has learned nothing. At most `most` classes."""
         device = self.network.weight.device
         heads = take(state, "heads", np.int64, (None,), 1, most)
         demand(bool((np.diff(heads) > 0).all()), "each task that is in 'heads' must have brought new classes")
@@ -59,8 +59,8 @@ class Knowledge:
         labels = take_classes(exemplars, "labels", None, n_classes)
         images = take(exemplars, "images", np.uint8, (len(labels), *self.exemplars[0].shape[1:]))
         known = Knowledge(self.network, (to_device(images, device), to_device(labels, device)), heads.tolist(), tasks)
-        more = take_more(part_of(state, "more"), known) if n_classes else {}
-        return replace(known, more={name: to_device(array, device) for name, array in more.items()})
+        own = take_own(part_of(state, "more"), known) if n_classes else {}
+        return replace(known, own={name: to_device(array, device) for name, array in own.items()})
 
 
 def no_images(size: int, device: torch.device) -> LabelledImages:
@@ -74,8 +74,8 @@ def both(one: LabelledImages, other: LabelledImages) -> LabelledImages:
     return torch.cat((one[0], other[0])), torch.cat((one[1], other[1]))
 
 
-def untaught(before: Knowledge, new: LabelledImages) -> Tensor:
-    """The known classes that there are no new images of: the answers of the network before are kept for those.
+def absent_classes(before: Knowledge, new: LabelledImages) -> Tensor:
+    """Known classes absent from the new data; these are distilled.
 
     In tasks of new classes these are all classes before them. Where known ones come back, their labels count.
     """

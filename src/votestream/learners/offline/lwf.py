@@ -8,23 +8,23 @@ from votestream.backbones import Backbone
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, sigmoid_loss
+from votestream.learners.offline.distillation import outputs, sigmoid_loss
 from votestream.learners.offline.knowledge import Knowledge
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 
 @register("lwf")
 class LearningWithoutForgetting(OfflineLearner):
-    """The old network's answers to the new images are learned along with the new labels (LwF.MC).
+    """The old network's outputs on the new images are learned along with the new labels (LwF.MC).
 
     Parameters
     ----------
     budget : exemplars; LwF keeps none. With some it is iCaRL deciding by its outputs, that paper's "hybrid1".
     lr, weight_decay : for the loss summed over classes; the authors' 2.0 and 1e-5 are for its mean over 100.
-    epochs, momentum, augment, batch_size, room, backbone, young, preset, seed, device :
+    epochs, momentum, augment, batch_size, max_waiting, backbone, close_task_after, preset, seed, device :
         as in `FineTuning`.
 
-    Li and Hoiem's LwF (2016) knows the task when it answers; Rebuffi et al. made it a multi-class method: their own
+    Li and Hoiem's LwF (2016) knows the task at inference; Rebuffi et al. made it a multi-class method: their own
     loss, sigmoids and no temperature, without exemplars, the largest output deciding. `KnowledgeDistillation` is the
     variant with a softmax and a temperature.
 
@@ -45,18 +45,31 @@ class LearningWithoutForgetting(OfflineLearner):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,
-        room: int = 50_000,
-        young: int = 20,
+        max_waiting: int = 50_000,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        more = augment, backbone, batch_size, room, young, preset, seed, device
-        super().__init__(budget, lr, epochs, momentum, weight_decay, *more)
+        super().__init__(
+            budget=budget,
+            lr=lr,
+            epochs=epochs,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            augment=augment,
+            backbone=backbone,
+            batch_size=batch_size,
+            max_waiting=max_waiting,
+            close_task_after=close_task_after,
+            preset=preset,
+            seed=seed,
+            device=device,
+        )
 
     def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            teacher = answers(before.network, pixels) if len(old) else None
+            teacher = outputs(before.network, pixels) if len(old) else None
             return sigmoid_loss(network(pixels), labels, teacher, old)
 
         return loss

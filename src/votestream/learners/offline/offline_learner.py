@@ -21,7 +21,7 @@ from votestream.io.model_files import joined, part_of
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.network_learner import QUERIES, NetworkLearner, seed_torch, training
 from votestream.learners.network.passes import Loss, dropping, train
-from votestream.learners.offline.knowledge import Knowledge, LabelledImages, both, no_images, select, untaught
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, no_images, select
 from votestream.memory.image_memory import to_device
 from votestream.memory.waiting import Waiting
 
@@ -31,13 +31,13 @@ SHORT = 5  # times fewer passes
 class OfflineLearner(NetworkLearner):
     """Trains a network on a task's images in many passes, with exemplars of the tasks before.
 
-    `fit_task` learns a task at once. With `partial_fit` the rows wait, as bytes, until the task is over: a
-    new one is told, or found for good. An answer asked for before trains a copy, as if the task ended there, and leaves
-    no trace. So what is kept is bounded by the budget and the largest task, at most `room` images; a longer task
-    is learned in parts of so many.
+    `fit_task` learns a task at once. With `partial_fit` the rows wait, as bytes, until the task is over: another
+    one is named, or found and closed for good. Predicting before that trains a copy, as if the task ended there, and
+    leaves no trace. So memory is bounded by the budget and the largest task, at most `max_waiting` images; a longer
+    task is learned in parts of that size.
 
-    A teacher is asked about the known classes that a task has no images of. Where known classes come back, as in
-    the parts of a long task or in a stream that blurs its tasks, their labels count.
+    Known classes absent from the new data are distilled. Where known classes come back, as in the parts of a long task
+    or in a stream with blurry task boundaries, their labels count.
 
     A method is a subclass with a `_loss`, or with a `_learn_task` where there is more to a task than passes.
     """
@@ -60,8 +60,8 @@ class OfflineLearner(NetworkLearner):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 128,
-        room: int = 50_000,
-        young: int = 20,
+        max_waiting: int = 50_000,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
@@ -74,15 +74,15 @@ class OfflineLearner(NetworkLearner):
         self.augment = augment
         self.backbone = backbone
         self.batch_size = batch_size
-        self.room = room
-        self.young = young
+        self.max_waiting = max_waiting
+        self.close_task_after = close_task_after
         self.preset = preset
         self.seed = seed
         self.device = device
 
     def _check_params(self) -> None:
         Learner._check_params(self)
-        for name in ("epochs", "batch_size", "room", "young"):
+        for name in ("epochs", "batch_size", "max_waiting", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_positive("budget", self.budget, int, allow_zero=True)
         check_positive("lr", self.lr)
@@ -107,21 +107,21 @@ class OfflineLearner(NetworkLearner):
         size = self.backbone_.input_size
         self._known = Knowledge(Classifier(self.backbone_, self._device).eval(), no_images(size, self._device))
         self._waiting = Waiting(3 * size**2)
-        self._waiting_for: str | int | None = None  # the task that was told with the rows that wait
+        self._waiting_for: str | int | None = None  # the task that was named with the rows that wait
         self._asked = None
 
     def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
         if min(self._waiting.blocks, default=self._tasks.settled) < self._tasks.settled:
             self._finish(self._tasks.settled)
-        if len(self._waiting) and self._waiting_for != self._tasks.told:  # it had no class of its own
+        if len(self._waiting) and self._waiting_for != self._tasks.named:  # it had no class of its own
             self._finish()
-        self._waiting_for = self._tasks.told
+        self._waiting_for = self._tasks.named
         self._asked = None
         while len(X):
-            free = self.room - len(self._waiting)
+            free = self.max_waiting - len(self._waiting)
             self._waiting.add(X[:free], classes[:free], self._tasks.block_start)
             X, classes = X[free:], classes[free:]
-            if len(self._waiting) == self.room:
+            if len(self._waiting) == self.max_waiting:
                 self._finish()
 
     def _finish(self, before: int | None = None) -> None:
@@ -148,9 +148,9 @@ class OfflineLearner(NetworkLearner):
             new = self._put(rows), to_device(classes, self._device)
             with training(self._device):
                 seed_torch(seed % 2**63, self._device)  # for dropout and its like
-                exemplars, more = self._learn_task(network, known, new, random)
+                exemplars, own = self._learn_task(network, known, new, random)
             heads = known.heads if n_classes == known.n_classes else [*known.heads, n_classes]
-            known = Knowledge(network, exemplars, heads, known.tasks + 1, more)
+            known = Knowledge(network, exemplars, heads, known.tasks + 1, own)
         return known
 
     # ---- a task ---------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class OfflineLearner(NetworkLearner):
         self, network: Classifier, before: Knowledge, new: LabelledImages, random: torch.Generator
     ) -> tuple[LabelledImages, dict[str, Tensor]]:
         """Train the network, whose head has grown, and leave it in evaluation mode; exemplars to keep, and more."""
-        loss = self._loss(network, before, untaught(before, new))
+        loss = self._loss(network, before, absent_classes(before, new))
         self._pass(network, both(before.exemplars, new), loss, random, self._rates())
         return self._select(network, before.exemplars, new), {}
 
@@ -227,14 +227,14 @@ class OfflineLearner(NetworkLearner):
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._allocate()
         n_classes = len(self._index)
-        self._known = self._known.restored(part_of(arrays, "known"), n_classes, self._take_more)
+        self._known = self._known.restored(part_of(arrays, "known"), n_classes, self._take_own)
         n = len(self._known.exemplars[1])
         demand(n <= self.budget, f"there are {n} exemplars, but the budget is {self.budget}")
         self._waiting.restore(part_of(arrays, "waiting"), self._known.n_classes, n_classes)
         n = len(self._waiting)
-        demand(n < self.room or not self.bounded, f"{n} images wait, but there is room for {self.room}")
-        self._waiting_for = self._tasks.told
+        demand(n < self.max_waiting or not self.bounded, f"{n} images wait, but there is room for {self.max_waiting}")
+        self._waiting_for = self._tasks.named
 
-    def _take_more(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+    def _take_own(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
         """A method's own arrays out of a file, checked; `known` is what it goes with."""
         return {}

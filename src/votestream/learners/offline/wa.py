@@ -9,8 +9,8 @@ from votestream.backbones import Backbone
 from votestream.core.registry import register
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.passes import Loss
-from votestream.learners.offline.distillation import answers, shared_loss
-from votestream.learners.offline.knowledge import Knowledge, LabelledImages, both, untaught
+from votestream.learners.offline.distillation import outputs, shared_loss
+from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both
 from votestream.learners.offline.offline_learner import OfflineLearner
 
 TEMPERATURE = 2.0
@@ -27,7 +27,7 @@ class WeightAligning(OfflineLearner):
     clip : no weight of the head below zero, after every step: norms then say how large logits are. The paper asks for
         it in its Sec. 4.3; no public version that we know has it, so clip=False compares with those. For features that
         are not negative, such as those behind a ReLU.
-    momentum, weight_decay, augment, room, backbone, young, preset, seed, device : as in `FineTuning`.
+    momentum, weight_decay, augment, max_waiting, backbone, close_task_after, preset, seed, device : as in `FineTuning`.
 
     >>> import numpy as np, votestream as vs
     >>> images = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
@@ -51,14 +51,27 @@ class WeightAligning(OfflineLearner):
         augment: bool = True,
         backbone: str | Backbone = "reduced_resnet18",
         batch_size: int = 32,
-        room: int = 50_000,
-        young: int = 20,
+        max_waiting: int = 50_000,
+        close_task_after: int = 20,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
-        more = augment, backbone, batch_size, room, young, preset, seed, device
-        super().__init__(budget, lr, epochs, momentum, weight_decay, *more)
+        super().__init__(
+            budget=budget,
+            lr=lr,
+            epochs=epochs,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            augment=augment,
+            backbone=backbone,
+            batch_size=batch_size,
+            max_waiting=max_waiting,
+            close_task_after=close_task_after,
+            preset=preset,
+            seed=seed,
+            device=device,
+        )
         self.clip = clip
 
     def _learn_task(
@@ -67,14 +80,14 @@ class WeightAligning(OfflineLearner):
         def clip() -> None:
             network.weight.detach().clamp_(min=0)
 
-        images, loss = both(before.exemplars, new), self._loss(network, before, untaught(before, new))
+        images, loss = both(before.exemplars, new), self._loss(network, before, absent_classes(before, new))
         self._pass(network, images, loss, random, self._rates(), after_step=clip if self.clip else None)
         align(network.weight.detach(), before.n_classes)
         return self._select(network, before.exemplars, new), {}
 
     def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         def loss(pixels: Tensor, labels: Tensor) -> Tensor:
-            teacher = answers(before.network, pixels) if len(old) else None
+            teacher = outputs(before.network, pixels) if len(old) else None
             return shared_loss(network(pixels), labels, teacher, old, TEMPERATURE)
 
         return loss

@@ -23,7 +23,7 @@ from votestream.io.array_checks import take, take_scale
 from votestream.io.model_files import joined, part_of
 from votestream.learners.exemplars.head import GrowingHead, unit_scale
 from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
-from votestream.learners.ours.nearest_cache import Revisited
+from votestream.learners.ours.nearest_cache import NearestCache
 from votestream.learners.ours.pilot import Pilot, neighbours
 from votestream.learners.ours.vote_predictor import DECISIONS, VotePredictor
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
@@ -55,11 +55,12 @@ class CandidatesVoting(ExemplarLearner):
         and all later ones by the same factor, a number multiplies. What is stored stays unscaled.
     centre : the head takes each feature vector less the mean of its elements. Features behind a ReLU share a
         large mean that tells no class from another and keeps SGD from settling.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : rows learned in one step.
     preset : "paper" takes the paper's values where these defaults differ: beta=0.5, scale=None, centre=False. An
         argument that is given another value than its default wins.
     seed, device : "auto" is the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     The paper's ablation: Baseline is `augment=False, decide="argmax"`; with EA `decide="argmax"`; with
     candidates but no prior incorporation `decide="nearest"`. Its CN is `pairs=0, freeze=False,
@@ -82,6 +83,7 @@ class CandidatesVoting(ExemplarLearner):
     """
 
     _working = ("_earlier", "_pilot")
+    _record_fade = 0.5  # the newest classes do better than the frozen ones: earlier records are to keep their weight
     _fixed = ("budget", "freeze", "keep", "quota", "expected_classes", "bias", "init", "scale", "centre", "seed")
     _asked_with = ("beta", "decide", "preset")
 
@@ -103,11 +105,12 @@ class CandidatesVoting(ExemplarLearner):
         init: str = "uniform",
         scale: float | str | None = "auto",
         centre: bool = True,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         preset: str | None = None,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget = budget
         self.lr = lr
@@ -125,11 +128,12 @@ class CandidatesVoting(ExemplarLearner):
         self.init = init
         self.scale = scale
         self.centre = centre
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.preset = preset
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _setting(self, name: str) -> Any:
         """An argument, or the preset's value where the argument has its default."""
@@ -137,7 +141,7 @@ class CandidatesVoting(ExemplarLearner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "batch_size", "young"):
+        for name in ("budget", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_positive("pairs", self.pairs, int, allow_zero=True)
         check_positive("lr", self.lr)
@@ -157,7 +161,7 @@ class CandidatesVoting(ExemplarLearner):
         if self.scale not in (None, "auto"):
             check_positive("scale (None, 'auto' or a number)", self.scale)
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
@@ -280,8 +284,9 @@ class CandidatesVoting(ExemplarLearner):
 
     def vote(self, X: ArrayLike) -> Vote:
         """How the decision of each row falls, task by task (Eq. 3 to 5), whatever `decide` says."""
-        rows, now = self._query(X), self._now()
-        return now.predictor.vote(rows, now.naming.seen)
+        rows = self._query(X)
+        vote: Vote = self._now().vote(rows)
+        return vote
 
     def examiner(self, X: ArrayLike) -> Callable[[NDArray[np.intp]], NDArray[Any]]:
         """A function of rows that answers as `predict(X[rows])` does, up to rounding, and learns to be quick at it.
@@ -290,7 +295,7 @@ class CandidatesVoting(ExemplarLearner):
         not measured again.
         """
         queries = as_features(X)
-        known, tasks = Revisited(queries), np.empty(0, np.int64)
+        known, tasks = NearestCache(queries), np.empty(0, np.int64)
 
         def answer(rows: NDArray[np.intp]) -> NDArray[Any]:
             nonlocal known, tasks
@@ -299,7 +304,7 @@ class CandidatesVoting(ExemplarLearner):
             with self._guard.lock:
                 now, prepared = self._task_numbers(), self._now()
                 if (now[: len(tasks)] != tasks).any():  # tasks that were found have turned out to be one
-                    known = Revisited(queries)
+                    known = NearestCache(queries)
                 tasks, store = now, self._memory.store
                 near = known.distances(rows, store.items, store.arrivals, now[store.labels], now.max() + 1)
             return prepared.naming.seen[prepared.predictor.decide(queries[rows], near)]
@@ -350,6 +355,12 @@ class CandidatesVoting(ExemplarLearner):
     def _take_pilot(self, sigma: NDArray[np.float32]) -> Pilot:
         """Of the exemplars as they are now, each to be augmented once as in learning (Eq. 2)."""
         return Pilot.of(self._memory.store, self._task_numbers(), np.float32(self.alpha_r) * sigma)
+
+    def _forget(self, number: int) -> None:
+        self._memory.forget(number)
+        self._head.forget(number)
+        self._samples = int(self._memory.statistics.counts.sum())
+        self._pilot = None  # taken anew, of the exemplars that are left
 
     # ---- what was learned -----------------------------------------------------------------------
 

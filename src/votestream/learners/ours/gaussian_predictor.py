@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dsyevd
 
 from votestream import voting
 from votestream.compute.place import Array, Place, library_of, small_product
+from votestream.core.guard import leading
 from votestream.core.vote import Vote
 from votestream.learners.statistics.linear_rule import slices, softmax
 from votestream.learners.statistics.power import to_power
+from votestream.life.calibration import Calibration
 
 CHUNK = 512  # classes that answer by one product, and are copied together
 FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
@@ -39,9 +42,7 @@ class Entry(NamedTuple):
     narrow: NDArray[np.float32]  # (k,) 1 / d
     bias: NDArray[np.float32]  # (k,)
     across: NDArray[np.float32]  # (k, r) H m
-
-    def part(self, rows: slice) -> Entry:
-        return Entry(*(array[rows] for array in self))
+    used: NDArray[np.bool_]  # (k, r) False where H is zero
 
 
 class Chunk(NamedTuple):
@@ -85,7 +86,9 @@ def _wider(table: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     return wider
 
 
-def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32]) -> Entry:
+def prepare(
+    shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32], batch: bool = False
+) -> Entry:
     """k classes of so many samples, their means (k, D), and F (k, r, D) with F^T F the scatter of each.
 
     In coordinates where the shared covariance is the identity, class c varies by d = 1 + 1/n in every direction, and
@@ -96,7 +99,7 @@ def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F:
     n, (k, rank, width) = counts.astype(np.float64), F.shape
     flat = F.reshape(-1, width) / np.sqrt(n).astype(np.float32).repeat(rank)[:, None]
     F = small_product(flat, shared.whiten).reshape(k, rank, width)
-    own, turn = _eigen((F @ F.transpose(0, 2, 1)).astype(np.float64))  # s of each direction
+    own, turn = _eigen((F @ F.transpose(0, 2, 1)).astype(np.float64), batch)  # s of each direction
     d = 1 + 1 / n
     a = shared.strength * n / (n + shared.few)
     along = d[:, None] + a[:, None] * np.maximum(own - 1, 0)
@@ -106,13 +109,20 @@ def prepare(shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F:
     log_det = (width - rank) * np.log(d) + np.log(along).sum(1)
     bias = np.square(m, dtype=np.float64).sum(1) / d + log_det
     across = np.einsum("crd,cd->cr", H, m)
-    return Entry((m / d[:, None]).astype(np.float32), H, (1 / d).astype(np.float32), bias.astype(np.float32), across)
+    means, narrow = (m / d[:, None]).astype(np.float32), (1 / d).astype(np.float32)
+    return Entry(means, H, narrow, bias.astype(np.float32), across, own > 1)
 
 
-def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues (k, r) and eigenvectors in columns (k, r, r), by LAPACK itself: NumPy takes half as long again."""
+def _eigen(grams: NDArray[np.float64], batch: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues (k, r) and eigenvectors in columns (k, r, r).
+
+    By LAPACK itself, which for one class takes the least time; as a batch by torch, which lets other threads go on.
+    """
     if not grams.shape[1]:
         return np.zeros((len(grams), 0)), grams
+    if batch:
+        found = torch.linalg.eigh(torch.from_numpy(grams))
+        return found.eigenvalues.numpy(), found.eigenvectors.numpy()
     values, vectors = np.empty(grams.shape[:2]), np.empty(grams.shape)
     for i, gram in enumerate(grams):
         values[i], vectors[i], failed = dsyevd(gram.T, overwrite_a=True)
@@ -121,12 +131,18 @@ def _eigen(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     return values, vectors
 
 
-@dataclass(frozen=True)
-class Densities:
-    """Log densities of every class: all as they were at the last refresh, but those learned since, which are anew.
+def runs(n: int, length: int) -> list[range]:
+    """The numbers below n in runs of this length.
 
-    Classes stand in chunks, so that a class that has changed costs the copy of one chunk.
+    >>> runs(5, 2)
+    [range(0, 2), range(2, 4), range(4, 5)]
     """
+    return [range(start, min(start + length, n)) for start in range(0, n, length)]
+
+
+@dataclass(frozen=True)
+class GaussianPredictor:
+    """What both ways to predict share: by the densities of all classes, here, or of a shortlist."""
 
     temperature: float
     power: np.float32
@@ -135,16 +151,74 @@ class Densities:
     shared: Shared
     centre: Array
     whiten: Array
+
+    def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> GaussianPredictor:
+        """With these classes as they are now."""
+        raise NotImplementedError
+
+    def log_densities(self, X: Array) -> Array:
+        """(n, C) of transformed rows, up to a constant."""
+        raise NotImplementedError
+
+    def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
+        """Log densities of a few rows at a time; the largest is the class that `decide` names."""
+        raise NotImplementedError
+
+    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        P, done = np.empty((len(X), len(self.task_of_class))), 0
+        for part in self._slices(X):
+            log = self.place.get(part).astype(np.float64)
+            P[done : done + len(log)] = softmax(log / self.temperature)
+            done += len(log)
+        return P
+
+    def vote(self, X: NDArray[np.float32], labels: NDArray[Any], calibration: Calibration | None = None) -> Vote:
+        """By calibrated probabilities, where there is a calibration."""
+        table = voting.task_table(self.task_of_class)
+        parts = [self._vote(rows, labels, table, calibration) for rows in slices(X, len(self.task_of_class))]
+        return Vote(*(np.concatenate(field) for field in zip(*(vars(part).values() for part in parts), strict=True)))
+
+    def _vote(
+        self, X: NDArray[np.float32], labels: NDArray[Any], table: NDArray[np.int64], calibration: Calibration | None
+    ) -> Vote:
+        P = self.probabilities(X)
+        if calibration is not None:
+            P = calibration(leading(P))
+        score, candidates = voting.candidates(P, table)
+        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
+        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
+        winner, named = score.argmax(1), labels[candidates]
+        gamma = voting.confidence(prior)[:, 0]
+        chosen = named[np.arange(len(winner)), winner]
+        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
+
+    def _transformed(self, rows: NDArray[np.float32]) -> Array:
+        return self.place.put(to_power(rows, self.power))
+
+    def _whitened(self, X: Array) -> tuple[Array, Array]:
+        """Transformed rows where the shared covariance is the identity, and |z|² of each, (n, 1)."""
+        Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
+        return Z, library_of(Z).sum(Z * Z, axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Densities(GaussianPredictor):
+    """By the densities of every class: all as they were at the last refresh, but those learned since, which are anew.
+
+    Classes stand in chunks, so that a class that has changed costs the copy of one chunk.
+    """
+
     chunks: tuple[Chunk, ...]
 
     @classmethod
-    def of(cls, entry: Entry, place: Place, **more: Any) -> Densities:
-        starts = range(0, len(entry.bias), CHUNK)
-        chunks = tuple(Chunk.of(entry.part(slice(i, i + CHUNK)), place) for i in starts)
-        return cls(place=place, chunks=chunks, **more)
+    def of(cls, n_classes: int, entry: Callable[[range], Entry], place: Place, **more: Any) -> Densities:
+        """From a function that prepares some of the classes."""
+        return cls(chunks=tuple(Chunk.of(entry(some), place) for some in runs(n_classes, CHUNK)), place=place, **more)
 
     def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> Densities:
-        """With these classes as they are now."""
         chunks, changed = list(self.chunks), {number // CHUNK for number in entries}
         for place in sorted(changed):
             own = {number % CHUNK: entries[number] for number in sorted(entries) if number // CHUNK == place}
@@ -154,30 +228,11 @@ class Densities:
                 chunks[place] = chunks[place].with_entries(own, self.place)
         return replace(self, task_of_class=task_of_class, chunks=tuple(chunks))
 
-    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
-
-    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        log = np.concatenate([self.place.get(part) for part in self._slices(X)]).astype(np.float64)
-        return softmax(log / self.temperature)
-
-    def vote(self, X: NDArray[np.float32], labels: NDArray[Any]) -> Vote:
-        P, table = self.probabilities(X), voting.task_table(self.task_of_class)
-        score, candidates = voting.candidates(P, table)
-        prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
-        s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)
-        winner, named = score.argmax(1), labels[candidates]
-        gamma = voting.confidence(prior)[:, 0]
-        chosen = named[np.arange(len(winner)), winner]
-        return Vote(named, s_hat.astype(np.float32), prior.astype(np.float32), gamma, score, chosen, winner)
-
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
-        for rows in slices(X, 8 * len(self.task_of_class) * (1 + self.shared.rank)):
-            yield self.log_densities(self.place.put(to_power(rows, self.power)))
+        width = 8 * min(CHUNK, len(self.task_of_class)) * (1 + self.shared.rank)
+        return (self.log_densities(self._transformed(rows)) for rows in slices(X, width))
 
     def log_densities(self, X: Array) -> Array:
-        """(n, C) of transformed rows, up to a constant."""
-        Z = ((X - self.centre) @ self.whiten).clip(-FARTHEST, FARTHEST)
-        size = library_of(Z).sum(Z * Z, axis=1, keepdims=True)
+        Z, size = self._whitened(X)
         parts = [chunk.log_densities(Z, size) for chunk in self.chunks]
         return parts[0] if len(parts) == 1 else library_of(Z).concatenate(parts, 1)

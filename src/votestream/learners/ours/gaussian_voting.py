@@ -18,8 +18,10 @@ from votestream.core.registry import register
 from votestream.core.vote import Vote
 from votestream.io.array_checks import demand, take_power
 from votestream.io.model_files import joined, part_of
-from votestream.learners.ours.gaussian_predictor import Densities, Entry, Shared, prepare
+from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, prepare
+from votestream.learners.ours.gaussian_shortlist import MANY, Shortlist
 from votestream.learners.statistics.power import to_power
+from votestream.life import Tracker
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 
 RANK = 16  # directions of a class
@@ -41,7 +43,8 @@ class GaussianVoting(Learner):
 
     Parameters
     ----------
-    budget_bytes : most that may be kept; the number of directions falls as classes come. None: no limit.
+    budget_bytes : most that may be kept, a track record counted in; the number of directions falls as classes come.
+        None: no limit.
     rank : directions kept of each class, at most; None is 16, or up to 32 where the budget has room.
     strength : how much the class's own directions count once it has many samples.
     few : samples at which they count half as much.
@@ -51,9 +54,10 @@ class GaussianVoting(Learner):
         are surer than they should be; None is sqrt(D) / 4. Decisions do not depend on it.
     block : rows folded in at once; None is 512, or what a sixth of the budget beside W holds. 1 lets no row wait, so
         that no single sample's feature is kept where a class has three or more, and learns slowly.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -76,10 +80,11 @@ class GaussianVoting(Learner):
         power: float | str = "auto",
         temperature: float | None = None,
         block: int | None = None,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.budget_bytes = budget_bytes
         self.rank = rank
@@ -88,14 +93,15 @@ class GaussianVoting(Learner):
         self.power = power
         self.temperature = temperature
         self.block = block
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("batch_size", "young"):
+        for name in ("batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         for name in ("budget_bytes", "rank", "block"):
             if getattr(self, name) is not None:
@@ -107,14 +113,15 @@ class GaussianVoting(Learner):
         if self.power != "auto":
             check_positive("power (a number, or 'auto')", self.power)
 
-    def _foresee(self, known: int, soon: int, width: int) -> None:
+    def _check_growth(self, known: int, soon: int, width: int) -> None:
         if self.budget_bytes is None or soon == known:
             return
         needed = self._bytes_without_directions(width, soon)
         if needed > self.budget_bytes:
             raise ValueError(
                 f"budget_bytes={self.budget_bytes} is too small: {soon} classes of {width} features take {needed} "
-                "bytes for their means and the covariance they share, before any direction"
+                "bytes for their means, the covariance they share and, where one is kept, the track record, before any "
+                "direction"
             )
 
     def _block_rows(self, width: int) -> int:
@@ -122,12 +129,15 @@ class GaussianVoting(Learner):
             return self.block
         if self.budget_bytes is None:
             return BLOCK
-        left = self.budget_bytes - SharedScatter.bytes_for(width)
+        left = self.budget_bytes - SharedScatter.bytes_for(width) - self._tracker_bytes(width, 0)
         return min(BLOCK, max(1, left // 6 // Pending.bytes_a_row(width)))
 
     def _bytes_without_directions(self, width: int, n_classes: int) -> int:
         waiting = self._block_rows(width) * Pending.bytes_a_row(width)
-        return waiting + ClassGaussians.bytes_for(width, n_classes)[0]
+        return waiting + ClassGaussians.bytes_for(width, n_classes)[0] + self._tracker_bytes(width, n_classes)
+
+    def _tracker_bytes(self, width: int, n_classes: int) -> int:
+        return Tracker.bytes_for(width, n_classes) if self.track else 0
 
     def _rank_for(self, n_classes: int) -> int:
         """As many directions as the budget has room for."""
@@ -175,10 +185,11 @@ class GaussianVoting(Learner):
 
         `s_hat` is the candidate's probability within its task, `prior` the task's, `score` their product.
         """
-        rows, now = self._query(X), self._now()
-        return now.predictor.vote(rows, now.naming.seen)
+        rows = self._query(X)
+        vote: Vote = self._now().vote(rows)
+        return vote
 
-    def _predictor(self) -> Densities:
+    def _predictor(self) -> GaussianPredictor:
         (folded, held), width = self._held(), self.n_features_in_
         gaussians = self._settled(held - folded)
         counts, n_classes = gaussians.counts, len(gaussians.counts)
@@ -186,13 +197,16 @@ class GaussianVoting(Learner):
         whiten = whitening(self._covariance(gaussians)).astype(np.float32)
         rank = self._rank_for(n_classes)
         shared = Shared((folded, held), rank, float(self.strength), float(self.few), centre, whiten)
-        F = np.zeros((n_classes, rank, width), np.float32)
-        for label, table in enumerate(F):
-            factor = gaussians.factor(label)
-            table[: len(factor)] = factor
-        predictor = Densities.of(
-            prepare(shared, counts, gaussians.means, F),
-            self._place,
+        kind = self._kind()
+
+        def entry(some: range) -> Entry:
+            F = gaussians.factors(some, rank)
+            return prepare(shared, counts[some], gaussians.means[some], F, batch=kind is Shortlist)
+
+        predictor = kind.of(
+            n_classes,
+            entry,
+            place=self._place,
             temperature=float(self.temperature or width**0.5 / 4),
             power=self._power,
             task_of_class=self._task_numbers(),
@@ -202,14 +216,20 @@ class GaussianVoting(Learner):
         )
         return self._with(predictor, set(self._pending.classes[held - folded :].tolist()))
 
-    def _updated(self, predictor: Densities, changed: set[int]) -> Densities:
-        return self._with(predictor, changed) if predictor.shared.held == self._held() else self._predictor()
+    def _kind(self) -> type[Densities | Shortlist]:
+        """How classes that are so many predict; a GPU has the densities of all fast enough."""
+        many = len(self._index) > MANY and self._place.device.type == "cpu"
+        return Shortlist if many else Densities
+
+    def _updated(self, predictor: GaussianPredictor, changed: set[int]) -> GaussianPredictor:
+        lasting = predictor.shared.held == self._held() and isinstance(predictor, self._kind())
+        return self._with(predictor, changed) if lasting else self._predictor()
 
     def _held(self) -> tuple[int, int]:
         """Samples that are folded in, and those that the shared covariance is made of."""
         return held_samples(int(self._gaussians.counts.sum()), len(self._pending))
 
-    def _with(self, predictor: Densities, classes: set[int]) -> Densities:
+    def _with(self, predictor: GaussianPredictor, classes: set[int]) -> GaussianPredictor:
         """The predictor with these classes as they are now: their waiting rows folded into their directions."""
         entries = {number: self._entry(predictor.shared, number) for number in classes}
         return predictor.with_classes(entries, self._task_numbers())
@@ -232,6 +252,29 @@ class GaussianVoting(Learner):
         W *= 1 - shrink
         W[np.diag_indices(width)] = np.maximum(diagonal, max(floor, LEAST_VARIANCE)) * (1 + 1e-4)
         return W
+
+    # ---- corrections ----------------------------------------------------------------------------
+
+    mergeable = True
+    _merged_alike = ("_unit", "_power")
+
+    def _forget(self, number: int) -> None:
+        self._pending.forget(number)
+        if number < len(self._gaussians.counts):
+            self._gaussians.forget(number)
+
+    def _join(self, number: int, into: int) -> None:
+        self._fold_all()
+        self._gaussians.join(number, into, self._rank_for(len(self._index)))
+
+    def _merge(self, other: GaussianVoting, numbers: NDArray[np.int64]) -> None:
+        self._fold_all()
+        self._gaussians.merge(other._settled(), numbers, self._rank_for(len(self._index)))
+
+    def _fold_all(self) -> None:
+        """No row waits any more."""
+        self._gaussians = self._settled()
+        self._pending.drop()
 
     # ---- what was learned -----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 PIECE = 1 << 21  # distances measured at once
 
 
-class Revisited:
+class NearestCache:
     """Distances from known queries to the nearest exemplar of each group, asked for again as exemplars change.
 
     Remembers which exemplar was nearest. As long as that one is kept, only exemplars that came since can be nearer; so
@@ -16,7 +16,7 @@ class Revisited:
     Exemplars are known by when they arrived, a number that no two share.
 
     >>> X = np.array([[0.0], [10.0]], np.float32)
-    >>> near, rows = Revisited(X), np.arange(2)
+    >>> near, rows = NearestCache(X), np.arange(2)
     >>> near.distances(rows, np.array([[1.0], [8.0]], np.float32), np.array([0, 1]), np.array([0, 0]), 1).tolist()
     [[1.0], [2.0]]
     >>> near.distances(rows, np.array([[1.0], [4.0]], np.float32), np.array([0, 2]), np.array([0, 1]), 2).tolist()

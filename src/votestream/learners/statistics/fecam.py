@@ -37,9 +37,11 @@ class FeCAM(MomentLearner):
     ----------
     gamma : gamma_1 and gamma_2 of the shrinkage. The authors' code shrinks twice by 1, which is 3 here.
     tukey : the power, 1 for none; "auto" is the paper's 0.5, or none if the first row has negative elements.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict samples before they are learned (a mini-batch whenever the stream is 5 % longer, as preparing takes
+        long), for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -51,25 +53,29 @@ class FeCAM(MomentLearner):
     """
 
     scatter = "class"
+    _merged_alike = ("_unit", "_power")
     _fixed = ("tukey",)
     _asked_with = ("gamma",)
+    _test_growth = 1.05
     block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows
 
     def __init__(
         self,
         gamma: float = 1.0,
         tukey: float | str = "auto",
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.gamma = gamma
         self.tukey = tukey
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

@@ -33,7 +33,7 @@ class MomentLearner(Learner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("batch_size", "young"):
+        for name in ("batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
 
     def _begin(self, X: NDArray[np.float32]) -> None:
@@ -69,6 +69,32 @@ class MomentLearner(Learner):
     def _rule(self, moments: ClassMoments) -> Predictor:
         """How to decide by the moments, which are not the learner's own to change."""
         raise NotImplementedError
+
+    # ---- corrections ----------------------------------------------------------------------------
+
+    mergeable = True
+
+    def _forget(self, number: int) -> None:
+        self._pending.forget(number)
+        if number < self._merged.n_classes:
+            self._merged.forget(number)
+
+    def _join(self, number: int, into: int) -> None:
+        self._merged = self._settled()
+        self._pending.drop()
+        self._merged.join(number, into)
+
+    def _merge(self, other: MomentLearner, numbers: NDArray[np.int64]) -> None:
+        self._merged = self._settled()
+        self._pending.drop()
+        self._merged.merge(other._moments(), numbers)
+
+    def _settled(self) -> ClassMoments:
+        """The moments of all rows, which are this learner's own to change."""
+        moments = self._moments()
+        return moments.copy() if moments is self._merged else moments
+
+    # ---- what was learned -----------------------------------------------------------------------
 
     @learned
     def class_means_(self) -> NDArray[np.float64]:

@@ -22,9 +22,10 @@ class NearestClassMean(LinearLearner):
 
     Parameters
     ----------
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import votestream as vs
     >>> model = vs.NearestClassMean().partial_fit([[0.0, 1.0], [0.0, 3.0], [5.0, 0.0]], ["a", "a", "b"])
@@ -34,11 +35,14 @@ class NearestClassMean(LinearLearner):
     ['a']
     """
 
-    def __init__(self, young: int = 20, batch_size: int = 10, seed: int = 0, device: str = "auto") -> None:
-        self.young = young
+    def __init__(
+        self, close_task_after: int = 20, batch_size: int = 10, seed: int = 0, device: str = "auto", track: bool = False
+    ) -> None:
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32]]:
         return (moments.overall_mean().astype(np.float32),)

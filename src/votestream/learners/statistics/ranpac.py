@@ -47,9 +47,11 @@ class RanPAC(Learner):
     ridge : lambda, or "held-out" to choose it.
     preset : "paper" takes the paper's 10,000 random features, unless `projection` is given another value than its
         default.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : "auto" is the GPU if there is one.
+    track : predict samples before they are learned (a mini-batch whenever the stream is half as long again, as
+        solving takes seconds), for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -62,28 +64,31 @@ class RanPAC(Learner):
 
     _fixed = ("projection", "preset")
     _asked_with = ("ridge",)
+    _test_growth = 1.5
 
     def __init__(
         self,
         projection: int = 2000,
         ridge: float | str = "held-out",
         preset: str | None = None,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.projection = projection
         self.ridge = ridge
         self.preset = preset
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("projection", "batch_size", "young"):
+        for name in ("projection", "batch_size", "close_task_after"):
             check_positive(name, getattr(self, name), int)
         check_choice("preset", self.preset, (None, "paper"))
         if self.ridge != "held-out":
@@ -146,6 +151,26 @@ class RanPAC(Learner):
                 errors[ridge] = float((W * (held_G @ W - 2 * held_Q)).sum())
         # Before anything was held out all are alike: the largest then, since little is known.
         return min(reversed(errors), key=errors.__getitem__) if errors else size
+
+    # ---- corrections ----------------------------------------------------------------------------
+
+    mergeable = True
+    _merged_alike = ("_unit", "_drawn_with")
+    _why_not = "its sums mix the random features of all classes; teach a new model"
+
+    def _join(self, number: int, into: int) -> None:
+        self._pending.relabel(number, into)
+        for sums in self._sums:
+            sums.join(number, into)
+
+    def _merge(self, other: RanPAC, numbers: NDArray[np.int64]) -> None:
+        for sums, (H, own) in zip(self._sums, self._split(self._pending.rows, self._pending.classes), strict=True):
+            sums.add(H, own)
+        self._pending.drop()
+        waiting = other._split(other._pending.rows, other._pending.classes)
+        for sums, theirs, (H, own) in zip(self._sums, other._sums, waiting, strict=True):
+            sums.merge(theirs, numbers)
+            sums.add(H, numbers[own])
 
     # ---- what was learned -----------------------------------------------------------------------
 

@@ -32,9 +32,10 @@ class StreamingRidge(LinearLearner):
     Parameters
     ----------
     ridge : lambda, relative to the features' mean scatter.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import votestream as vs
     >>> model = vs.StreamingRidge().partial_fit([[0.0], [1.0], [9.0], [10.0]], ["low", "low", "high", "high"])
@@ -48,13 +49,20 @@ class StreamingRidge(LinearLearner):
     _asked_with = ("ridge",)
 
     def __init__(
-        self, ridge: float = 1e-4, young: int = 20, batch_size: int = 10, seed: int = 0, device: str = "auto"
+        self,
+        ridge: float = 1e-4,
+        close_task_after: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.ridge = ridge
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

@@ -29,9 +29,10 @@ class StreamingLDA(LinearLearner):
     ----------
     shrinkage : epsilon, between 0 and 1: 1 makes it the nearest class mean.
     prior : favour classes seen more often, by the logarithm of their share; the paper does not.
-    young : where tasks are not told, samples per class after which a task is closed for good.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : nothing is drawn; "auto" answers on the GPU if there is one.
+    track : predict every sample before it is learned, for `track_record`, `unknown_score` and calibrated probabilities.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
@@ -49,17 +50,19 @@ class StreamingLDA(LinearLearner):
         self,
         shrinkage: float = 1e-4,
         prior: bool = False,
-        young: int = 20,
+        close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
         device: str = "auto",
+        track: bool = False,
     ) -> None:
         self.shrinkage = shrinkage
         self.prior = prior
-        self.young = young
+        self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
+        self.track = track
 
     def _check_params(self) -> None:
         super()._check_params()

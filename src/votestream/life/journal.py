@@ -1,0 +1,199 @@
+"""A journal: a model's newest lessons, and the model as it was before them. Undo and corrections replay from it.
+
+A lesson is one row learned. Lessons stand in the calls of `partial_fit` that learned them, since learners take
+mini-batches from where a call begins; replaying the same calls on the same device gives the same model, bit for bit.
+
+A journal file is written before its model, and holds fingerprints of the model before and after the change. Whoever
+was killed between the two writes left a model with the first fingerprint: `open_journal` finishes the change by replay.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.io import model_files
+from votestream.io.array_checks import demand, take
+from votestream.io.model_files import joined, part_of
+
+Label = str | int
+Arrays = dict[str, NDArray[Any]]
+Make = Callable[[dict[str, Any], Arrays], Any]  # a learner from a header and arrays; without arrays one yet untaught
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one call of `partial_fit` learned."""
+
+    features: NDArray[np.float32]
+    labels: list[Label]
+    task: Label | None
+    keys: list[str]  # by which the owner of the journal knows each lesson again
+
+    def first(self, n: int) -> Call:
+        return Call(self.features[:n], self.labels[:n], self.task, self.keys[:n])
+
+
+class Journal:
+    """`base` is the learner before the calls; it may have learned nothing yet.
+
+    >>> import votestream as vs
+    >>> journal = Journal(vs.NearestClassMean())
+    >>> journal.add([[0.0], [9.0]], ["low", "high"], None, ["a", "b"])
+    >>> journal.add([[5.0]], ["middle"], None, ["c"])
+    >>> journal.replayed().classes_.tolist(), journal.without_last(1).replayed().classes_.tolist()
+    (['high', 'low', 'middle'], ['high', 'low'])
+    >>> journal.relabelled({1: ("low", "b")}).replayed().classes_.tolist()
+    ['low', 'middle']
+    """
+
+    def __init__(self, base: Any, calls: list[Call] | None = None) -> None:
+        self.base = base
+        self.calls = calls or []
+
+    def __len__(self) -> int:
+        return sum(len(call.labels) for call in self.calls)
+
+    @property
+    def labels(self) -> list[Label]:
+        return [label for call in self.calls for label in call.labels]
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for call in self.calls for key in call.keys]
+
+    def add(self, features: Any, labels: list[Label], task: Label | None, keys: list[str]) -> None:
+        self.calls.append(Call(np.asarray(features, np.float32), labels, task, keys))
+
+    def replayed(self) -> Any:
+        """The learner after the last lesson; `base` stays as it is."""
+        learner = copy.deepcopy(self.base)
+        for call in self.calls:
+            learner.partial_fit(call.features, call.labels, task=call.task)
+        return learner
+
+    def without_last(self, n: int) -> Journal:
+        """The journal as if the last n lessons had never been."""
+        calls, left = [], len(self) - n
+        for call in self.calls:
+            if left > 0:
+                calls.append(call.first(left))
+            left -= len(call.labels)
+        return Journal(self.base, calls)
+
+    def relabelled(self, changes: dict[int, tuple[Label, str]]) -> Journal:
+        """The journal with other labels and keys for some lessons, counted from 0."""
+        calls, start = [], 0
+        for call in self.calls:
+            old = enumerate(zip(call.labels, call.keys, strict=True), start)
+            new = [changes.get(number, pair) for number, pair in old]
+            calls.append(replace(call, labels=[label for label, _ in new], keys=[key for _, key in new]))
+            start += len(new)
+        return Journal(self.base, calls)
+
+    def trim(self, keep: int) -> bool:
+        """Let the base learn the oldest calls, as long as the last `keep` lessons stay; whether there were any."""
+        left, old = len(self), 0
+        while old < len(self.calls) and left - len(self.calls[old].labels) >= keep:
+            left -= len(self.calls[old].labels)
+            old += 1
+        self.base = Journal(self.base, self.calls[:old]).replayed() if old else self.base
+        self.calls = self.calls[old:]
+        return old > 0
+
+
+class Opened(NamedTuple):
+    """A journal that leads to the learner."""
+
+    journal: Journal
+    learner: Any
+    finished: bool = False  # a change that was interrupted has been made now: the learner is to be saved
+    problem: str = ""  # why the journal found could not be used, so that this one is empty
+
+
+def open_journal(path: Path, learner: Any, make: Make) -> Opened:
+    """The journal of a saved learner; an empty one where there is none, or where it is of another model."""
+    fresh = Opened(Journal(copy.deepcopy(learner)), learner)
+    now = fingerprint(learner)
+    if now is None or not path.exists():
+        return fresh
+    try:
+        journal, before, after = read_journal(path, make)
+    except ValueError:
+        return fresh._replace(problem=f"{path} is damaged, or not a journal that this version can read")
+    if now == after:
+        return Opened(journal, learner)
+    if now == before and fingerprint(made := journal.replayed()) == after:
+        return Opened(journal, made, finished=True)
+    return fresh._replace(problem=f"{path} does not lead to the model as it is now")
+
+
+def write_journal(path: Path, journal: Journal, before: str | None, after: str | None) -> None:
+    """Write it, whole or not at all. `before` is the fingerprint of the model on disk, `after` of the one to come."""
+    base = journal.base
+    taught = base._is_fitted()
+    header = {
+        "journal": 1,
+        "before": before,
+        "after": after,
+        "calls": [[len(call.labels), call.task] for call in journal.calls],
+        "labels": journal.labels,
+        "keys": journal.keys,
+        "base": base._header() if taught else {"learner": base.name, "params": base.get_params(deep=False)},
+    }
+    arrays = joined({"base": base._saved_arrays() if taught else {}})
+    if journal.calls:
+        arrays["features"] = np.concatenate([call.features for call in journal.calls])
+    model_files.write(path, header, arrays)
+
+
+def read_journal(path: Path, make: Make) -> tuple[Journal, str | None, str | None]:
+    """The journal and both fingerprints; anything else in the file is a ValueError."""
+    header, arrays = model_files.read(path)
+    try:
+        demand(header["journal"] == 1, f"{path} is a journal of another version")
+        sizes = [n for n, _ in header["calls"]]
+        n, labels, keys = sum(sizes), header["labels"], header["keys"]
+        demand(len(labels) == len(keys) == n and all(size > 0 for size in sizes), f"{path} holds other lessons")
+        features = take(arrays, "features", np.float32, (n, None)) if n else np.empty((0, 0), np.float32)
+        calls, start = [], 0
+        for size, task in header["calls"]:
+            rows = slice(start, start + size)
+            calls.append(Call(features[rows], labels[rows], task, keys[rows]))
+            start += size
+        return Journal(make(header["base"], part_of(arrays, "base")), calls), header["before"], header["after"]
+    except (KeyError, TypeError) as problem:
+        raise model_files.ModelFileError(f"{path} is no journal ({problem!r})") from None
+
+
+def lessons_in(path: Path) -> int | None:
+    """How many lessons a journal file holds, whatever they lead to; None where there is none that can be read."""
+    try:
+        return len(model_files.read(path)[0]["labels"])
+    except (KeyError, OSError, TypeError, ValueError):
+        return None
+
+
+def is_journal(start: bytes) -> bool:
+    """Whether a file that begins so is a journal, or what is left of one.
+
+    >>> is_journal(b""), is_journal(b"Dear diary")
+    (True, False)
+    """
+    return not start or b'\\"journal\\": 1' in start
+
+
+def fingerprint(learner: Any) -> str | None:
+    """A digest of all that was learned, whatever device it is on; None where nothing was."""
+    if not learner._is_fitted():
+        return None
+    header = {name: value for name, value in learner._header().items() if name != "params"}
+    arrays = {name: np.ascontiguousarray(array) for name, array in learner._saved_arrays().items()}
+    return model_files.digest(json.dumps(header, sort_keys=True), arrays)

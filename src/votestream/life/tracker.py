@@ -1,0 +1,161 @@
+"""What a learner keeps of its own tests: record, calibration, unknowns and drift, in step with what is learned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.io.model_files import joined, part_of
+from votestream.life.calibration import Calibration, CalibrationSums
+from votestream.life.drift import DriftWatch
+from votestream.life.record import Record
+from votestream.life.report import Drift, Label, TrackReport
+from votestream.life.unit_moments import UnitMoments, unit_rows
+from votestream.life.unknowns import Distances, Metric, NewestStrangeness, Unknowns
+
+
+class Answers(NamedTuple):
+    """Immutable: what the record adds to a predictor."""
+
+    calibration: Calibration
+    unknowns: Unknowns
+
+
+class Tracker:
+    """Everything under `track=True`. Its size depends on the width of the rows and the number of classes alone.
+
+    `test` before a mini-batch is learned, `learn` after; `answers` in between. Classes are numbers, in order of first
+    appearance; those from the number of classes on are unknown. `fade` is how fast records lose weight for calibration
+    as classes come; None leaves probabilities as they are.
+    """
+
+    def __init__(self, width: int, fade: float | None) -> None:
+        self._moments = UnitMoments(width)
+        self._record = Record()
+        self._calibrates = fade is not None
+        self._sums = CalibrationSums(fade or 0.0)
+        self._strangeness = NewestStrangeness()
+        self._drift = DriftWatch()
+
+    @staticmethod
+    def bytes_for(width: int, n_classes: int) -> int:
+        by_class = (Record, NewestStrangeness, DriftWatch)
+        more = sum(part.bytes_for(n_classes) for part in by_class) + CalibrationSums.nbytes()
+        return UnitMoments.bytes_for(width, n_classes) + more
+
+    @property
+    def learned(self) -> int:
+        """Samples."""
+        return int(self._moments.counts.sum())
+
+    def is_due(self, samples: int, growth: float) -> bool:
+        """Whether to test on the next so many samples: on all, or whenever the stream is `growth` times as long.
+
+        It follows from the count alone, so that a model that was saved and loaded is tested on the same samples.
+        """
+        before = self.learned
+        return growth == 1 or _marks(before + samples, growth) > _marks(before, growth)
+
+    def answers(self, before: Answers | None) -> Answers:
+        """What is known now; made quicker from an earlier one."""
+        moments = self._moments
+        metric = None if before is None else before.unknowns.distances.metric
+        if metric is None or metric.samples != moments.held_samples:
+            metric = Metric.of(moments.held, moments.held_samples)
+        distances = Distances.of(metric, moments.counts, moments.means)
+        calibration = self._sums.now(moments.counts) if self._calibrates else Calibration()
+        return Answers(calibration, Unknowns(distances, self._strangeness.sorted()))
+
+    def test(
+        self, answers: Answers, shares: NDArray[np.float64], X: NDArray[np.float32], classes: NDArray[np.int64]
+    ) -> None:
+        """Rows that are about to be learned, and the probabilities that a predictor gave them, as they come."""
+        known, n_classes = classes < shares.shape[1], shares.shape[1]
+        chosen = shares.argmax(1)
+        distances = answers.unknowns.distances
+        z = distances.whitened(unit_rows(X))
+        apart = distances.to_classes(z)
+        strangeness = distances.strangeness(z, apart)
+        calibrated = answers.calibration(shares.copy())
+        scores = answers.unknowns.among(strangeness)
+        self._record.add(classes, chosen, calibrated.max(1), scores)
+        own, rows = classes[known], np.flatnonzero(known)
+        if not len(own):
+            return
+        if n_classes > 1:
+            self._sums.add(shares[known], chosen[known] == own, self._moments.counts[own])
+        self._strangeness.add(own, strangeness[known])
+        relative = np.log(np.maximum(apart[rows, own] / distances.metric.expected, 1e-6))
+        for row, number, distance in zip(rows.tolist(), own.tolist(), relative.tolist(), strict=True):
+            place = self.learned + row + 1
+            self._drift.add(number, bool(chosen[row] != number), distance, place)
+
+    def test_nothing_known(self, samples: int) -> None:
+        """The first rows of all."""
+        self._record.add_unknown(samples)
+
+    def skip(self, samples: int) -> None:
+        """Rows that are learned without a test."""
+        self._record.add_untested(samples)
+
+    def learn(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        """Rows that have just been learned."""
+        before = self._moments.n_classes
+        self._moments.add(unit_rows(X), classes)
+        now = self._moments.n_classes
+        if now > before:
+            self._sums.grow(before, now)
+            for part in (self._record, self._strangeness, self._drift):
+                part.grow(now)
+
+    def forget(self, number: int) -> None:
+        """Drop a class; those above it count one less."""
+        for part in self._by_class():
+            part.forget(number)
+
+    def join(self, number: int, into: int) -> None:
+        """Make the class a part of another."""
+        for part in self._by_class():
+            part.join(number, into)
+
+    def merge(self, other: Tracker, numbers: NDArray[np.int64]) -> None:
+        """Go on as if the other's stream had come after this one; its class i is class numbers[i] here."""
+        self._drift.merge(other._drift, numbers, self._record.samples)
+        self._moments.merge(other._moments, numbers)
+        self._record.merge(other._record, numbers)
+        self._strangeness.merge(other._strangeness, numbers)
+        self._sums.merge(other._sums)
+
+    def _by_class(self) -> tuple[Any, ...]:
+        return self._moments, self._record, self._strangeness, self._drift
+
+    def report(
+        self, labels: list[Label], order: list[int], tasks: list[int], task_names: list[Label | None]
+    ) -> TrackReport:
+        """Labels and tasks are by class number; `order` lists these as the report does."""
+        drift = tuple(Drift(labels[alarm[0]], *alarm[1:]) for alarm in self._drift.alarms())
+        return TrackReport(**self._record.parts(labels, order, self._moments.counts, tasks, task_names), drift=drift)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return joined({name: part.state() for name, part in self._parts().items()})
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "moments": self._moments,
+            "record": self._record,
+            "sums": self._sums,
+            "strangeness": self._strangeness,
+            "drift": self._drift,
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
+        self._sums.restore(part_of(state, "sums"))
+        for name in ("moments", "record", "strangeness", "drift"):
+            self._parts()[name].restore(part_of(state, name), n_classes)
+
+
+def _marks(samples: int, growth: float) -> int:
+    return int(math.log(samples, growth)) if samples else -1

@@ -1,0 +1,163 @@
+"""A model file, its sidecar and its journal: written in one order, so that they agree whenever a run is killed.
+
+First the sidecar, then the journal, then the model. What sidecar and journal say beyond the model on disk either does
+not count (see `sidecar`) or is done again (see `life.journal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.core.registry import create, from_parts
+from votestream.images.class_folders import composed
+from votestream.learners import Learner
+from votestream.life.journal import Journal, Make, fingerprint, is_journal, open_journal, write_journal
+from votestream.photos.finding import PhotoError
+from votestream.photos.sidecar import LearnedPhotos, check_place, journal_of, sidecar_of
+from votestream.pipeline import ImageClassifier
+
+KEPT = 1000  # lessons in a journal unless another number is asked for
+CALL = 100  # photos learned at once at most: a journal begins where a call does
+
+
+def maker(device: str) -> Make:
+    """Makes the learner of a journal's base, which may have learned nothing yet."""
+
+    def make(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Learner:
+        if "classes" in header:
+            return from_parts("the journal", header, arrays, device)
+        return create(header["learner"], **{**header["params"], "device": device})
+
+    return make
+
+
+class TaughtModel:
+    """A model that photos are taught to, open for changes. `keep`: lessons in its journal, 0 for no journal."""
+
+    def __init__(self, path: Path, model: ImageClassifier, keep: int = KEPT) -> None:
+        self.path, self.keep = path, keep
+        check_place(journal_of(path), "keeps the newest lessons", is_journal)
+        learner = model._learner()
+        self._saved = fingerprint(learner)
+        opened = open_journal(journal_of(path), learner, maker(learner.device))
+        self.journal: Journal = opened.journal
+        self.problem, self.finished = opened.problem, opened.finished
+        self.model = ImageClassifier(model.backbone_, opened.learner) if opened.finished else model
+        self.unsaved = opened.finished
+        self.sidecar = self._open_sidecar()
+        # Trimmed at once, so that how far it reaches does not depend on when an earlier run was killed.
+        self._journal_outdated = self._trim() or bool(opened.problem)
+
+    def _open_sidecar(self) -> LearnedPhotos:
+        pairs = zip(self.journal.keys, map(folder_name, self.journal.labels), strict=True)
+        try:
+            return LearnedPhotos(self.path, self.total, pairs, fingerprint(self.model._learner()))
+        except OSError as problem:
+            raise PhotoError(f"{sidecar_of(self.path)} cannot be read: {problem.strerror or problem}.") from None
+
+    @property
+    def labels(self) -> list[Any]:
+        return self.model.classes_.tolist() if self.model._is_fitted() else []
+
+    @property
+    def total(self) -> int:
+        """Photos learned."""
+        return int(self.model.class_counts_.sum()) if self.model._is_fitted() else 0
+
+    def learn(self, features: NDArray[np.float32], labels: list[Any], task: str | None, digests: list[str]) -> None:
+        """Learn photos by their features, in calls of whole mini-batches."""
+        rows = self.model._learner().batch_size
+        step = max(1, CALL // rows) * rows
+        for start in range(0, len(labels), step):
+            call = slice(start, start + step)
+            self.model.partial_fit_features(features[call], labels[call], task)
+            if self.keep:
+                self.journal.add(features[call], labels[call], task, digests[call])
+        self.sidecar.note(zip(digests, map(folder_name, labels), strict=True))
+        self.unsaved = True
+
+    def lesson_of(self, digest: str, label: str) -> int | None:
+        """The journal's number of the lesson that taught this photo in this class; None where it does not reach."""
+        if not self.keep:
+            return None
+        for number, (key, taught) in enumerate(zip(self.journal.keys, self.journal.labels, strict=True)):
+            if key == digest and folder_name(taught) == label:
+                return number
+        return None
+
+    def correct(self, changes: dict[int, Any]) -> None:
+        """Give lessons of the journal other labels, as if they had been learned so."""
+        keys = self.journal.keys
+        self.save()
+        self._replay(self.journal.relabelled({number: (label, keys[number]) for number, label in changes.items()}))
+
+    def take_back(self, lessons: int) -> None:
+        """Take back the last lessons, as if they had never been."""
+        self._replay(self.journal.without_last(lessons))
+
+    def change_classes(self, change: Callable[[], object], renamed: Callable[[str], str | None]) -> None:
+        """Change the classes of the model: `renamed` tells the new name of one, None where it is gone.
+
+        The journal, whose lessons lead to the model before, is cleared.
+        """
+        self.sidecar.write()
+        before = self._open_sidecar()
+        change()
+        old = [(digest, label) for digest, label in before.entries() if label is None or renamed(label) is not None]
+        new = [(digest, None if label is None else renamed(label)) for digest, label in old]
+        before.adopt(new, fingerprint(self.model.learner_))
+        self.sidecar, self.keep, self.unsaved = before, 0, True
+        self.close()
+        self.journal = Journal(self.model.learner_)
+        self.sidecar = self._open_sidecar()
+        self.sidecar.write()
+
+    def _replay(self, journal: Journal) -> None:
+        self.sidecar.write()  # it is read anew
+        self.journal = journal
+        self.model = ImageClassifier(self.model.backbone_, journal.replayed())
+        self.sidecar = self._open_sidecar()
+        self.unsaved = True
+
+    def save(self) -> None:
+        """Put on disk what has changed."""
+        if not self.unsaved:
+            return
+        after = fingerprint(self.model.learner_)
+        try:
+            self.sidecar.write()
+            self._write_journal(after)
+            self.model.save(self.path)
+        except OSError as problem:
+            raise PhotoError(f"{self.path} cannot be written: {problem.strerror or problem}.") from None
+        self._saved, self.unsaved, self._journal_outdated = after, False, True
+        self._trim()
+
+    def close(self) -> None:
+        """Save, and leave a journal of the length asked for that says that no change is under way; or none."""
+        self.save()
+        if self._journal_outdated or not self.keep:
+            try:
+                self._write_journal(self._saved)
+            except OSError as problem:
+                raise PhotoError(f"{journal_of(self.path)} cannot be written: {problem.strerror or problem}.") from None
+
+    def _trim(self) -> bool:
+        return self.keep > 0 and self.journal.trim(self.keep)
+
+    def _write_journal(self, after: str | None) -> None:
+        path = journal_of(self.path)
+        if self.keep:
+            write_journal(path, self.journal, self._saved, after)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def folder_name(label: object) -> str:
+    """A class's name as its folder has it."""
+    return composed(str(label))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -82,7 +83,8 @@ def linear_probe(x: Tensor, y: Tensor, test: Tensor, iterations: int) -> tuple[T
 
 
 def measure(backbone: str, weights: Path | None, data_dir: Path, data_set: str, iterations: int) -> Iterator[dict]:
-    sees = create_backbone(backbone, **({"weights": weights} if weights else {}))
+    options: dict[str, Any] = {"weights": weights} if weights else {}
+    sees = create_backbone(backbone, **options)
     began = time.time()
     data = load_data(DATA_SETS[data_set], data_dir).seen_through(sees)
     features, test_features, y, ty = map(torch.tensor, (data.X, data.X_test, data.y, data.y_test))

@@ -11,7 +11,6 @@ the weights are, so the built-in network runs with random ones.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import statistics
 import sys
@@ -27,9 +26,9 @@ from torch import nn
 
 from rows import COMMAND, RESULTS, write
 from votestream._version import __version__
-from votestream.backbones import Backbone, BackboneUnavailable, create_backbone, from_module
-from votestream.backbones.efficientnet import PooledFeatures
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones import Backbone, create_backbone, from_module
+from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
+from votestream.backbones.networks.resnet import ReducedResNet18
 
 SHOWN = [
     "backbone",
@@ -109,13 +108,7 @@ def networks(device: str) -> list[tuple[Backbone, nn.Module]]:
     torch.manual_seed(0)
     bare: nn.Module = ReducedResNet18()
     pairs = [(from_module(bare, input_size=32, name="reduced_resnet18", device=device), bare)]
-    try:
-        backbone = create_backbone("efficientnet_lite0", device=device)
-    except BackboneUnavailable as error:
-        print(f"Left out: {error}", file=sys.stderr)
-        return pairs
-    code = importlib.import_module("efficientnet_lite_pytorch")
-    return [*pairs, (backbone, PooledFeatures(code.EfficientNet.from_name("efficientnet-lite0")))]
+    return [*pairs, (create_backbone("efficientnet_lite0", device=device), EfficientNetLite("efficientnet_lite0"))]
 
 
 def measure(device: str, rounds: int, seconds: float) -> list[dict[str, object]]:

@@ -36,7 +36,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones.networks.resnet import ReducedResNet18
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CUDA = torch.cuda.is_available()

@@ -22,7 +22,7 @@ from test_bench_suites import IMAGES
 from votestream.bench.columns import FIELDS
 from votestream.bench.course import Course
 from votestream.bench.figures import anytime
-from votestream.bench.metrics import measured, worst_case
+from votestream.bench.metrics import anytime_of, measured, worst_case
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results
 from votestream.bench.runs import Method, Run
@@ -237,3 +237,30 @@ def test_accuracy_over_samples_is_drawn_in_the_plot_and_on_the_page(results, mon
     data = json.loads(re.search(r'id="data">(.*?)</script>', (results / "page.html").read_text()).group(1))
     assert data["anytime"]["style"]["point"] == "after {x} samples"
     assert len(data["anytime"]["panels"][0]["series"]) == 2
+
+
+# ---- what the documentation says ----------------------------------------------------------------
+
+ROOT = Path(__file__).parents[1]
+
+
+def fall(each):
+    """How far accuracy falls from the end of a task to 500 samples of the next, on average."""
+    accuracies = [accuracy for _, accuracy in anytime_of(each)]
+    return statistics.fmean(accuracies[end - 1] - accuracies[end] for end in range(5, 100, 5))
+
+
+def test_every_figure_in_the_findings_is_one_that_the_bench_measured():
+    text = (ROOT / "docs" / "bench.md").read_text()
+    findings = text[text.index("What came of it") : text.index("## Rivals that train")]
+    told, falls = findings.split("falls by")
+    table = re.findall(r"\d+\.\d", (ROOT / "docs" / "tables" / "anytime.md").read_text().partition("###")[2])
+    figures = re.findall(r"\d+\.\d", told)
+    assert len(figures) >= 10
+    assert set(figures) <= set(table)
+    rows = Results(ROOT / "results" / "anytime.csv").rows()
+    measured_falls = {
+        name: f"{statistics.fmean(fall(each) for each in rows if each['method'] == name):.1f}"
+        for name in ("CandidatesVoting, to the letter", "RLS", "RanPAC", "FeCAM", "GaussianVoting")
+    }
+    assert re.findall(r"\d+\.\d", falls) == list(measured_falls.values())

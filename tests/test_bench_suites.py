@@ -155,7 +155,7 @@ def test_steps_are_tables_of_their_own_in_the_suites_order():
 def test_a_method_of_many_passes_runs_in_one_length_and_the_others_in_both():
     suite = SUITES["offline"]
     full, short = suite.of_length("full").methods, suite.of_length("short").methods
-    assert len(full) == len(short) == 15
+    assert len(full) == len(short) == 16
     assert [m.label for m in short if m.length] == [f"{m.label}, short" for m in full if m.length]
     assert all(m.settings["preset"] == "short" for m in short if m.length)
     assert not any("preset" in m.settings for m in full if m.length)
@@ -357,8 +357,8 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
 @pytest.mark.parametrize(
     ("arguments", "steps", "methods"),
     [
-        (["offline", "--stream", "*steps of 5"], [5], 15),
-        (["offline", "--stream", "*of 10", "--stream", "*of 50"], [10, 50], 15),
+        (["offline", "--stream", "*steps of 5"], [5], 16),
+        (["offline", "--stream", "*of 10", "--stream", "*of 50"], [10, 50], 16),
         (["offline", "--stream", "split-cifar100", "--method", "WA"], [5, 10, 20, 50], 2),
         (["offline", "--preset", "short", "--method", "WA*", "--stream", "*5"], [5], 2),
         (["weight-norms", "--stream", "*of 20", "--method", "*online"], [20], 8),

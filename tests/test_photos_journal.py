@@ -70,6 +70,20 @@ def test_undo_gives_the_model_from_before_byte_for_byte_and_the_same_again_when_
     assert model.read_bytes() == after
 
 
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_undo_takes_the_track_record_back_too(photos, model, learner):
+    X = sorted(photos.rglob("*.png"))[::2]
+    tracked = vs.ImageClassifier("pixels", vs.create(learner, track=True, device="cpu"))
+    tracked.partial_fit(X, [path.parent.name for path in X]).save(model)
+    learn(photos, model)
+    before = model.read_bytes()
+    paint(photos, "blue", 12)
+    learn(photos, model)
+    assert vs.load(model).track_record().samples > 0
+    assert run("undo", model, "--lessons", 12).exit_code == 0
+    assert model.read_bytes() == before
+
+
 def test_undo_in_steps_is_undo_at_once_and_ends_within_a_call(photos, model):
     learn(photos, model)
     copy = model.with_name("copy")
@@ -82,7 +96,7 @@ def test_undo_in_steps_is_undo_at_once_and_ends_within_a_call(photos, model):
     assert sum(counts(model).values()) == 13
     journal = lessons_in(model)
     assert len(journal) == 13
-    plain = vs.create("gaussian_voting", block=1, device="auto")
+    plain = vs.create("gaussian_voting", block=1, track=True, device="auto")
     plain.partial_fit(np.concatenate([call.features for call in journal.calls]), journal.labels, task="run 1")
     plain = ImageClassifier("pixels", plain)
     plain.save(copy)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, paint, run
@@ -45,7 +48,7 @@ def test_csv_has_a_row_for_each_photo_with_the_models_own_numbers(shop, tmp_path
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 8
     rows = list(csv.DictReader(table.read_text().splitlines()))
-    assert list(rows[0]) == ["file", "label", "confidence", "label 2", "probability 2"]
+    assert list(rows[0]) == ["file", "unknown", "unknown score", "label", "confidence", "label 2", "probability 2"]
     files = sorted((shop / "new").rglob("*.png"))
     model = vs.load(shop / "m")
     assert [row["file"] for row in rows] == list(map(str, files))
@@ -158,3 +161,45 @@ def test_wrong_options_are_said_and_nothing_is_written(shop, tmp_path, monkeypat
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in " ".join(result.stderr.replace("│", " ").split())
     assert files_in(tmp_path) == {"photo.jpg": b"a photo"}
+
+
+@pytest.fixture(scope="module")
+def odd(shop):
+    """A photo unlike any that was learned: a checkerboard."""
+    board = np.kron(np.indices((4, 4)).sum(0) % 2, np.ones((6, 6))).astype(np.uint8) * 255
+    path = shop / "odd.png"
+    Image.fromarray(np.stack([board, 255 - board, board], axis=2)).save(path)
+    return path
+
+
+def test_a_photo_unlike_all_that_was_learned_is_called_unknown(shop, odd):
+    line = run("predict", shop / "m", odd).stdout
+    assert re.fullmatch(rf"{re.escape(str(odd))}: unknown  \(nearest: \w+ \d+ %\)\n", line)
+    answer = json.loads(run("predict", shop / "m", odd, "--json").stdout)
+    assert answer["unknown"]
+    assert answer["unknown_score"] > 0.95
+    assert answer["label"] in COLOURS
+
+
+def test_unknown_0_names_every_photo(shop, odd):
+    assert ": unknown" not in run("predict", shop / "m", odd, shop / "new", "--unknown", 0).stdout
+    answer = json.loads(run("predict", shop / "m", odd, "--json", "--unknown", 0).stdout)
+    assert not answer["unknown"]
+
+
+def test_unknown_photos_are_sorted_apart_even_from_a_class_of_that_name(shop, odd, tmp_path):
+    vs.load(shop / "m").rename("red", "unknown").save(tmp_path / "m")
+    red = shop / "new" / "red" / "photo 100.png"
+    result = run("predict", tmp_path / "m", red, odd, "--sort-into", tmp_path / "sorted")
+    assert result.exit_code == 0
+    assert set(files_in(tmp_path / "sorted")) == {"unknown/photo 100.png", "unknown (2)/odd.png"}
+
+
+def test_inspect_shows_how_good_the_model_is(shop):
+    assert (
+        "Accuracy, each tested before it was learned: 100.0 % (88.6 to 100.0) of 30"
+        in run("inspect", shop / "m").stdout
+    )
+    record = json.loads(run("inspect", shop / "m", "--json").stdout)["track_record"]
+    assert record["so_far"]["tested"] == 30
+    assert record["unknown"]["met"] == 10

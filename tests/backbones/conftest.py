@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from votestream.backbones import Backbone
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones.networks.resnet import ReducedResNet18
 
 from .samples import shuffle_batch_norms, tiny_backbone
 

@@ -90,6 +90,26 @@ def test_timm_models_come_with_their_own_preprocessing(torchvision) -> None:
         create_backbone("timm:resnet10x")
 
 
+def test_dinov2_gives_its_class_token_of_518_pixels(torchvision) -> None:
+    """As timm's own transform and model give it, for an image that is not square; weights are random."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    backbone = create_backbone("timm:vit_small_patch14_dinov2.lvd142m", pretrained=False, device="cpu", batch_size=1)
+    assert (backbone.input_size, backbone.feature_dim) == (518, 384)
+    torch.manual_seed(0)
+    reference = timm.create_model("vit_small_patch14_dinov2.lvd142m", pretrained=False, num_classes=0).eval()
+    how = timm.data.create_transform(**timm.data.resolve_model_data_config(reference))
+    image = random_images(1, 60, 90)[0]
+    with torch.no_grad():
+        tokens = reference.forward_features(how(Image.fromarray(image))[None])
+    assert tokens.shape == (1, 1 + 37 * 37, 384)  # patches of 14 x 14 pixels, and the class token
+    np.testing.assert_allclose(backbone(image), tokens[:, 0].numpy(), atol=1e-4 * float(tokens.abs().max()))
+    with pytest.raises(ValueError, match="cannot look at images so"):
+        backbone.with_views("224")
+
+
 def onnx_file(path: Path, batch: int | str = "n", channels_last: bool = False, size: int | str = 8) -> Path:
     """A file that averages each channel ("pooled") and then scores two classes ("scores")."""
     onnx = pytest.importorskip("onnx", reason="onnx, which writes the file for this test, is not installed")

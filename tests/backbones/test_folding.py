@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from votestream.backbones.folding import fold_batch_norms
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones.networks.folding import fold_batch_norms
+from votestream.backbones.networks.resnet import ReducedResNet18
 
 from .samples import shuffle_batch_norms
 
@@ -60,3 +60,12 @@ def test_folded_equals_unfolded(network: nn.Module, left: int) -> None:
         torch.testing.assert_close(folded(x), network(x), atol=1e-5, rtol=1e-4)
     assert norms(folded) == left
     assert norms(network) == before
+
+
+def test_a_network_without_batch_norms_is_not_run_at_all() -> None:
+    class Never(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise AssertionError("it was run")
+
+    network = Never()
+    assert fold_batch_norms(network, 8) is network

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from votestream.backbones import create_backbone, spread
-from votestream.backbones.resnet import ReducedResNet18
+from votestream.backbones.networks.resnet import ReducedResNet18
 from votestream.streams import sample_images
 
 from .samples import random_images

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from votestream.backbones.preprocessing import Preprocessing
+from votestream.backbones.views import View, as_views
 from votestream.common.validation import as_device
-from votestream.images.convert import ImagesLike, as_sequence
-from votestream.images.files import MAX_PIXELS
+from votestream.images.convert import ImageLike, ImagesLike, as_rgb, as_sequence, decode_path
+from votestream.images.files import MAX_PIXELS, check_pixels
 
 
 class Backbone:
@@ -28,6 +31,8 @@ class Backbone:
         feature_dim: Length of a feature vector.
         input_size: Height and width of what the network reads; other images are resized.
         digest: sha256 (hex) over weights, preprocessing and scale: equal digests mean equal features.
+        views: The looks at each image whose outputs are averaged; one, of `input_size`, unless `with_views` is called.
+        stages: Names of the network's stages that the features are made of; None is the network's own output.
         feature_scale: What the network's outputs are divided by.
         device: Where the network runs.
         batch_size: Images that go through the network at once.
@@ -47,6 +52,7 @@ class Backbone:
         device: str = "auto",
         batch_size: int | None = None,
         trainable: nn.Module | None = None,
+        stages: Mapping[str, float] | None = None,
     ) -> None:
         if not (np.isfinite(feature_scale) and feature_scale > 0):
             raise ValueError(f"feature_scale must be a positive number, not {feature_scale}.")
@@ -60,12 +66,42 @@ class Backbone:
         self.batch_size = batch_size or default_batch_size(self.input_size, self.device)
         self._weights_digest = weights_digest
         self._trainable = trainable
+        self._scale_of_stage = stages
+        self.stages = None if stages is None else tuple(stages)
         self._network = network.to(self.device) if isinstance(network, nn.Module) else network
-        self.feature_dim = int(self._run(np.zeros((1, self.input_size, self.input_size, 3), np.uint8)).shape[1])
+        self._look((View(self.input_size),))
+
+    def _look(self, views: tuple[View, ...]) -> None:
+        self.views = views
+        sizes = dict.fromkeys(view.size for view in views)
+        self._ways = [self.preprocessing.of_size(size) for size in sizes]
+        blank = np.zeros((self.input_size, self.input_size, 3), np.uint8)
+        self.feature_dim = int(self._run(self.prepare(blank)[None]).shape[1])
+
+    def with_views(self, views: str | Iterable[str]) -> Backbone:
+        """The same backbone that looks at each image several times, and averages what the network makes of it.
+
+        A view is a size in pixels, with an m behind it where left and right are exchanged: `"32,32m,40,40m"`.
+        """
+        looking = copy.copy(self)
+        try:
+            looking._look(as_views(views))
+        except (RuntimeError, AssertionError) as error:  # the network's: some read images of one size only
+            raise ValueError(f"{self.name} cannot look at images so: views={views!r} ({error}).") from error
+        return looking
+
+    @property
+    def plain(self) -> bool:
+        """Whether it looks once, in the network's own size."""
+        return self.views == (View(self.input_size),)
 
     @property
     def digest(self) -> str:
         parts = [self._weights_digest, self.preprocessing.describe(), repr(self.feature_scale)]
+        if self._scale_of_stage is not None:
+            parts.append(f"stages {dict(self._scale_of_stage)}")
+        if not self.plain:
+            parts.append(f"views {','.join(map(str, self.views))}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def __call__(self, images: ImagesLike) -> np.ndarray:
@@ -73,25 +109,62 @@ class Backbone:
         sequence = as_sequence(images)
         features = np.empty((len(sequence), self.feature_dim), np.float32)
         start = 0
-        for batch in self.preprocessing.batches(sequence, self.batch_size, self.max_pixels):
+        single = len(self._ways) == 1
+        for batch in self._ways[0].batches(
+            sequence, self.batch_size, self.max_pixels, None if single else self.prepare
+        ):
             features[start : start + len(batch)] = self._run(batch)
             start += len(batch)
         return features
 
+    def prepare(self, image: ImageLike, name: str | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+        """One image as the network reads it, uint8 (size, size, 3); the pixels of several sizes in one row."""
+        if len(self._ways) == 1:
+            return self._ways[0].fit(image, name, max_pixels)
+        if isinstance(image, (str, os.PathLike)):
+            called = name or str(image)
+            return decode_path(image, lambda found: self.prepare(found, called, max_pixels), max_pixels, self.least)
+        if isinstance(image, Image.Image):
+            name = name or "the image"
+            check_pixels(image.size, name, max_pixels)
+            image = as_rgb(image, name)  # once for all sizes
+        return np.concatenate([way.fit(image, name, max_pixels).reshape(-1) for way in self._ways])
+
+    @property
+    def least(self) -> int:
+        """Pixels that the shorter side of a photo decoded at reduced size keeps."""
+        return max(way.least for way in self._ways)
+
     def of_prepared(self, pixels: np.ndarray) -> np.ndarray:
-        """Features of images (n, input_size, input_size, 3) that `preprocessing.fit` has made ready."""
+        """Features of images that `prepare` has made ready, stacked."""
         parts = [self._run(pixels[i : i + self.batch_size]) for i in range(0, len(pixels), self.batch_size)]
         return np.concatenate(parts)
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
         with torch.inference_mode(), exact(self.device):
-            output = self._network(self.preprocessing.normalise(batch, self.device))
-            if not isinstance(output, Tensor) or output.ndim not in (2, 4):
-                kind = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-                raise ValueError(f"{self.name} gives {kind}, not features (n, d) or maps (n, d, h, w).")
-            if output.ndim == 4:
-                output = output.mean(dim=(2, 3))
+            outputs = [self._output(x) for x in self._seen(batch)]
+            output = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(0)
             return output.float().div(self.feature_scale).cpu().numpy()
+
+    def _seen(self, batch: np.ndarray) -> Iterator[Tensor]:
+        """What the network is given for each view of a prepared batch."""
+        start = 0
+        for way in self._ways:
+            size, pixels = way.input_size, batch
+            if len(self._ways) > 1:
+                pixels = batch[:, start : start + 3 * size * size].reshape(-1, size, size, 3)
+                start += 3 * size * size
+            x = way.normalise(pixels, self.device)
+            for view in self.views:
+                if view.size == size:
+                    yield x.flip(3) if view.mirrored else x
+
+    def _output(self, x: Tensor) -> Tensor:
+        output = self._network(x)
+        if not isinstance(output, Tensor) or output.ndim not in (2, 4):
+            kind = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+            raise ValueError(f"{self.name} gives {kind}, not features (n, d) or maps (n, d, h, w).")
+        return output.mean(dim=(2, 3)) if output.ndim == 4 else output
 
     def trainable(self) -> nn.Module:
         """A copy of the network as it was before it was frozen and made fast, to be trained further.
@@ -117,9 +190,10 @@ class Backbone:
         return scaled
 
     def __repr__(self) -> str:
+        looks = f"{self.input_size} x {self.input_size}" if self.plain else f"views {','.join(map(str, self.views))}"
+        stages = "" if self.stages is None else f", stages {','.join(self.stages)}"
         return (
-            f"<Backbone {self.name}: {self.input_size} x {self.input_size} -> {self.feature_dim}, "
-            f"{self.device}, digest {self.digest[:12]}>"
+            f"<Backbone {self.name}: {looks} -> {self.feature_dim}{stages}, {self.device}, digest {self.digest[:12]}>"
         )
 
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.folding import fold_batch_norms
+from votestream.backbones.networks.folding import fold_batch_norms
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
+from votestream.backbones.stages import StageFeatures
 
 
 def from_module(
@@ -28,11 +29,13 @@ def from_module(
     feature_scale: float = 1.0,
     device: str = "auto",
     batch_size: int | None = None,
+    weights_digest: str | None = None,
 ) -> Backbone:
     """Make a backbone of any network that turns (n, 3, height, width) into (n, d), or maps that are averaged.
 
     The module is copied: training it further does not change the backbone. `feature_scale` is 1 unless given;
-    `from_module(...).calibrate(images)` sets it from images of your own.
+    `from_module(...).calibrate(images)` sets it from images of your own. `weights_digest` is made of the name and the
+    module's weights unless given.
 
     Example:
         >>> network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
@@ -49,7 +52,8 @@ def from_module(
         interpolation=interpolation,
     )
     network = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
-    digest = digest_of_weights(name, network.state_dict())
+    staged = network if isinstance(network, StageFeatures) else None
+    digest = weights_digest or digest_of_weights(name, (staged.network if staged else network).state_dict())
     fast = fold_batch_norms(network, input_size)
     fast = copy.deepcopy(fast) if fast is network else fast
     fast = fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -62,6 +66,7 @@ def from_module(
         device=device,
         batch_size=batch_size,
         trainable=network,
+        stages=staged.scale_of if staged else None,
     )
 
 

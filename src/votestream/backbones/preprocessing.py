@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,9 +108,22 @@ class Preprocessing:
             return short, int(short * height / width)
         return int(short * width / height), short
 
-    def batches(self, images: np.ndarray | list[Any], size: int, max_pixels: int = MAX_PIXELS) -> Iterator[np.ndarray]:
-        """Yield uint8 batches (at most `size`, input_size, input_size, 3), decoding ahead in threads."""
-        if isinstance(images, np.ndarray) and self._ready(images.shape[1:3]):
+    def of_size(self, size: int) -> Preprocessing:
+        """The same for another input size; what is cut away keeps its share."""
+        if size == self.input_size:
+            return self
+        short = None if self.shorter_side is None else round(self.shorter_side * size / self.input_size)
+        return replace(self, input_size=size, shorter_side=short)
+
+    def batches(
+        self,
+        images: np.ndarray | list[Any],
+        size: int,
+        max_pixels: int = MAX_PIXELS,
+        fit: Callable[[ImageLike, str, int], np.ndarray] | None = None,
+    ) -> Iterator[np.ndarray]:
+        """Yield uint8 batches of at most `size` images as `fit` makes them, decoding ahead in threads."""
+        if fit is None and isinstance(images, np.ndarray) and self._ready(images.shape[1:3]):
             for start in range(0, len(images), size):
                 yield to_rgb(images[start : start + size])
             return
@@ -119,7 +132,7 @@ class Preprocessing:
             ahead: deque[list[Future[np.ndarray]]] = deque()
             for start in range(0, len(images), size):
                 stop = min(start + size, len(images))
-                ahead.append([self._submit(pool, images[i], i, max_pixels) for i in range(start, stop)])
+                ahead.append([_submit(pool, fit or self.fit, images[i], i, max_pixels) for i in range(start, stop)])
                 if len(ahead) == 2:
                     yield np.stack([future.result() for future in ahead.popleft()])
             if ahead:
@@ -128,14 +141,6 @@ class Preprocessing:
     def _ready(self, shape: tuple[int, ...]) -> bool:
         """Whether an image of this height and width needs no resizing."""
         return self.shorter_side is None and shape == (self.input_size, self.input_size)
-
-    def _submit(self, pool: ThreadPoolExecutor, image: ImageLike, index: int, max_pixels: int) -> Future[np.ndarray]:
-        name = str(image) if isinstance(image, (str, os.PathLike)) else f"image {index}"
-        if isinstance(image, Image.Image):
-            image = load_image(
-                image, name, max_pixels=max_pixels
-            )  # here, because a lazily opened image may stand in the list twice
-        return pool.submit(self.fit, image, name, max_pixels)
 
     def normalise(self, batch: np.ndarray, device: torch.device) -> torch.Tensor:
         """Turn uint8 images (n, height, width, 3) into the network's float input (n, 3, height, width)."""
@@ -146,3 +151,16 @@ class Preprocessing:
         scale = torch.tensor([1 / (255 * s) for s in self.std], device=device).view(1, 3, 1, 1)
         shift = torch.tensor([m / s for m, s in zip(self.mean, self.std, strict=True)], device=device)
         return pixels.float().mul_(scale).sub_(shift.view(1, 3, 1, 1))
+
+
+def _submit(
+    pool: ThreadPoolExecutor,
+    fit: Callable[[ImageLike, str, int], np.ndarray],
+    image: ImageLike,
+    index: int,
+    max_pixels: int,
+) -> Future[np.ndarray]:
+    name = str(image) if isinstance(image, (str, os.PathLike)) else f"image {index}"
+    if isinstance(image, Image.Image):  # here, because a lazily opened image may stand in the list twice
+        image = load_image(image, name, max_pixels=max_pixels)
+    return pool.submit(fit, image, name, max_pixels)

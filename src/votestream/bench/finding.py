@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.bench.runs import Method, StreamSpec
+from votestream.backbones.looks import chosen
+from votestream.bench.runs import Method, StreamSpec, Suite
 from votestream.common.suggestions import did_you_mean
 from votestream.learners import LEARNERS, Learner, list_learners
 from votestream.learners.network.network_learner import NetworkLearner
@@ -61,6 +62,18 @@ def added_methods(name: str, settings: Mapping[str, Any], budgets: tuple[int, ..
     return [Method(label, name, {**settings, "budget": each}, each) for each in budgets]
 
 
+def looking(suite: Suite, views: str | None, stages: str | None) -> Suite:
+    """The suite whose methods on features get those of these views and stages, where they have none of their own."""
+    if views is None and stages is None:
+        return suite
+    chosen(suite.backbone, views, stages)  # which complains about words that mean nothing there
+    methods = (
+        m if m.look or takes_images(find_learner(m.learner)) else replace(m, views=views, stages=stages)
+        for m in suite.methods
+    )
+    return replace(suite, methods=tuple(methods))
+
+
 def create_learner(method: Method, **offered: Any) -> Learner:
     """The method's learner; of what is offered (a seed, a device, ...) it gets what its constructor takes."""
     cls = find_learner(method.learner)
@@ -102,9 +115,9 @@ def missing_data(spec: StreamSpec, data_dir: str | None) -> str | None:
     return f"{source.name} is not in {folder}: {how_to_get(source, folder)}."
 
 
-@lru_cache(maxsize=2)
-def the_backbone(name: str, device: str) -> Backbone:
-    return create_backbone(name, device=device)
+@lru_cache(maxsize=4)
+def the_backbone(name: str, device: str, views: str | None = None, stages: str | None = None) -> Backbone:
+    return create_backbone(name, device=device, views=views, stages=stages)
 
 
 @lru_cache(maxsize=3)

@@ -111,6 +111,16 @@ def ours(Q: int, width: int) -> list[Method]:
     ]
 
 
+def careful(Q: int, width: int) -> Method:
+    """GaussianVoting on the features of several views and stages, within the same bytes.
+
+    Few rows wait, as directions make better use of the room, and where it is small there are fewer features.
+    """
+    settings = {"budget_bytes": bytes_of(Q, width), "block": 32}
+    stages = "quick" if bytes_of(Q, width) < 1_000_000 else "careful"
+    return Method("GaussianVoting, careful", "gaussian_voting", settings, Q, views="careful", stages=stages)
+
+
 def on_features(Q: int, width: int) -> list[Method]:
     """Rivals on frozen features at the same bytes."""
     return [

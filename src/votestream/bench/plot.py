@@ -30,7 +30,8 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
         )
     across = min(len(panels), 2 if style.apart else 4)
     down = math.ceil(len(panels) / across)
-    figure = Figure(figsize=(4.5 * across, 4.2 * down), layout="constrained")
+    width = max(4.5 * across, 7.0)  # inches; a single panel has a legend beside which it must not look small
+    figure = Figure(figsize=(width, 4.2 * down), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     order = looks(names(suite, panels))
@@ -50,7 +51,7 @@ def plot_suite(suite: Suite, rows: Rows, path: Path) -> None:
         drawn = {h.get_label(): h for each in axes for h in each.get_legend_handles_labels()[0]}
         handles = [drawn[label] for label in order]
         widest = 0.5 + 0.075 * max(map(len, order))  # inches
-        columns = max(1, min(5, int(4.5 * across / widest)))
+        columns = max(1, min(5, int(width / widest)))
         figure.legend(handles, list(order), loc="outside lower center", ncols=columns, fontsize=8)
     figure.savefig(path, dpi=130)
 

@@ -28,7 +28,7 @@ def carry_out(
     """
     on_images = takes_images(find_learner(run.method.learner))
     device = "cpu" if device == "auto" and not on_images else device
-    backbone = None if on_images else the_backbone(run.backbone, "auto")
+    backbone = None if on_images else the_backbone(run.backbone, "auto", run.method.views, run.method.stages)
     stream = make_stream(run.stream, run.seed, backbone, data_dir)
     model = create_learner(run.method, seed=run.seed, device=device, backbone=run.backbone)
     method = run.method

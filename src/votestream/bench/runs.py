@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from votestream.backbones.looks import chosen, is_known
 from votestream.bench.columns import key_of
 
 
@@ -20,7 +21,8 @@ class Method:
     `ask` is "each" to be tested after each task, "last" where an answer costs too much for that. `first_passes` is how
     often the first task is gone over (`fit_task`). `length` tells the "full" and the "short" variant of a method of
     many passes apart. `part` is for suites in parts: a method runs on the streams of its own. `family` is what plots
-    call it together with those that differ from it in their learning rate only.
+    call it together with those that differ from it in their learning rate only. `views` and `stages` are
+    what its backbone is made with (`create_backbone`), where that differs from the suite's.
     """
 
     label: str
@@ -33,12 +35,24 @@ class Method:
     length: str = ""
     part: str = ""
     family: str = ""
+    views: str | None = None
+    stages: str | None = None
+
+    @property
+    def look(self) -> dict[str, str]:
+        """The options that the backbone is made with."""
+        given = {"views": self.views, "stages": self.stages}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def looking_through(self, backbone: str) -> Method:
+        """The same, with the views and stages that "careful" and "quick" stand for there: results tell them in full."""
+        return replace(self, **chosen(backbone, **self.look)) if self.look else self
 
     @property
     def settings_json(self) -> str:
         """Its settings as the results tell them."""
         passes = {} if self.first_passes == 1 else {"first_passes": self.first_passes}
-        return as_json({**self.settings, **passes})
+        return as_json({**self.settings, **passes, **self.look})
 
 
 @dataclass(frozen=True)
@@ -129,7 +143,9 @@ class Suite:
         for seed in seeds:
             for stream in self.streams:
                 for method in self.methods_on(stream):
-                    yield Run(method, stream, seed, self.backbone, digest, self.keeps, self.anytime)
+                    if is_known(self.backbone, method.look):
+                        seen = method.looking_through(self.backbone)
+                        yield Run(seen, stream, seed, self.backbone, digest, self.keeps, self.anytime)
 
     def methods_on(self, stream: StreamSpec) -> list[Method]:
         """Those of the stream's part, and of none; on a stream of no part all, once: as their first part has them."""

@@ -11,6 +11,7 @@ from votestream.bench.methods import (
     PAPER,
     all_at_once,
     both_lengths,
+    careful,
     first_task_offline,
     of_rates,
     of_weight_norms,
@@ -35,6 +36,10 @@ CORE50 = StreamSpec("core50-nc")
 PAPERS_STREAMS = (CIFAR10, CIFAR100, CORE50)
 IN_STEPS = tuple(StreamSpec("split-cifar100", {"tasks": 100 // step}, in_steps(step)) for step in STEPS)
 HELD_OUT = 0.2  # of the training part, where settings are chosen
+CAREFUL_TOLD = (
+    "Careful: the same network looks at each image in several sizes, mirrored too, and features of its last but one "
+    "stage stand beside those of the last."
+)
 SHORT_TOLD = "Short methods make a fifth of their passes."
 UPPER_BOUND = Method("Upper bound: linear, on all features", "joint", {}, None, "Upper-bound")
 
@@ -55,12 +60,14 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
                         *(m for stream in PAPERS_STREAMS for m in rivals(Q, stream.name)),
                         *on_features(Q, width),
                         *ours(Q, width),
+                        careful(Q, width),
                     )
                 ),
             ),
             tuple(replace(stream, part=stream.name) for stream in PAPERS_STREAMS),
             budgets=BUDGETS,
-            remark="The learning rates of the rivals that train a network are those of the suite rates.",
+            remark="The learning rates of the rivals that train a network are those of the suite rates. "
+            f"{CAREFUL_TOLD}",
         ),
         Suite(
             "ablation",
@@ -131,13 +138,14 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             (
                 *both_lengths([*offline_rivals(2000), all_at_once()]),
                 *first_task_offline(ours(2000, width)),
+                careful(2000, width),
             ),
             IN_STEPS,
             metrics=("Avg", "Avg after the first", "Last"),
             budgets=(2000,),
             seeds=3,
             remark=f"{SHORT_TOLD} CandidatesVoting's head goes over the first task 10 times; all else of it, and "
-            "GaussianVoting, learns in one pass.",
+            f"GaussianVoting, learns in one pass. {CAREFUL_TOLD}",
         ),
         Suite(
             "weight-norms",
@@ -177,6 +185,13 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
                 Method("GaussianVoting, no limit", "gaussian_voting"),
                 Method("RanPAC, 2000 random features", "ranpac", {}, ask="last"),
                 *(m for Q in BUDGETS for m in (*on_features(Q, width), *three_pairs(Q), *ours(Q, width)[1:])),
+                *(careful(Q, width) for Q in BUDGETS),
+                replace(
+                    careful(2000, width),
+                    label="GaussianVoting, careful, 3 MB",
+                    settings={"budget_bytes": 3_000_000, "block": 32},
+                    Q=None,
+                ),
                 replace(UPPER_BOUND, paper=None, ask="last"),
             ),
             (CIFAR10, CIFAR100),

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from votestream.cli.data import DataDir
+from votestream.cli.looks import Stages, Views
 from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
 from votestream.common.extras import install_extra
 
@@ -112,6 +113,8 @@ def run_command(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner.")
     ] = None,
     backbone: Annotated[str | None, typer.Option(help="Another backbone than the suite's.")] = None,
+    views: Views = None,
+    stages: Stages = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed ones again.")] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Run those that are there too, after you changed a learner; new rows count.")
@@ -121,6 +124,7 @@ def run_command(
     data_dir: DataDir = None,
 ) -> None:
     """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
+    from votestream.bench.finding import looking
     from votestream.bench.results import HERE
     from votestream.bench.runner import clock, run_all
     from votestream.bench.runs import key_of
@@ -131,6 +135,7 @@ def run_command(
         as_device(device)
         suite = _asked(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
         suite = suite if anytime is None else replace(suite, anytime=anytime)
+        suite = looking(suite, views, stages)
         asked_streams = len(suite.streams)
         suite = _where_data_is(suite, data_dir)
         first = suite.first_seed if first_seed is None else first_seed

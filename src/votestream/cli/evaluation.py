@@ -16,7 +16,8 @@ from votestream.images.class_folders import some
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from votestream.photos.evaluating import Evaluation, Score
+    from votestream.life.report import Score
+    from votestream.photos.evaluating import Evaluation
 
 NAMED = 5  # confusions and mistakes printed
 
@@ -88,10 +89,7 @@ def _print(made: Evaluation, model: Path, folder: Path) -> None:
     from votestream.photos.report import say
 
     console = Console()
-    say(
-        console,
-        f"{model} on {folder}: {made.score.right:,} of {made.score.photos:,} photos right, {_told(made.score)}.",
-    )
+    say(console, f"{model} on {folder}: {made.score} photos right.")
     _print_classes(made.by_class, console)
     if made.untested:
         say(console, f"Without a photo here: {some(made.untested)}.")
@@ -109,14 +107,9 @@ def _print_classes(scores: dict[Any, Score], console: Console) -> None:
 
     from votestream.photos.report import ROWS, say
 
-    table = Table("class", "photos", "right", "accuracy (95 % interval)")
+    table = Table("class", "right (95 % interval)")
     for label, score in list(scores.items())[:ROWS]:
-        table.add_row(Text(shown(label)), f"{score.photos:,}", f"{score.right:,}", _told(score))
+        table.add_row(Text(shown(label)), str(score))
     console.print(table)
     if len(scores) > ROWS:
         say(console, f"And {len(scores) - ROWS:,} classes with higher accuracy: --json lists them all.")
-
-
-def _told(score: Score) -> str:
-    low, high = score.interval
-    return f"{100 * score.accuracy:.1f} % ({100 * low:.1f} to {100 * high:.1f})"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from votestream.cli.looks import Stages, Views
 from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, stop
 from votestream.common.printing import shown
 from votestream.images.class_folders import some
@@ -37,8 +38,10 @@ def learn(
     model: Annotated[Path, typer.Option(help="The model file; it is made, or goes on learning.")],
     backbone: Annotated[
         str | None,
-        typer.Option(help="What looks at the photos; only for a new model.", show_default="reduced_resnet18"),
+        typer.Option(help="What looks at the photos; only for a new model.", show_default="by the photos' size"),
     ] = None,
+    views: Views = None,
+    stages: Stages = None,
     learner: Annotated[
         str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
     ] = None,
@@ -80,10 +83,10 @@ def learn(
         _settle(found, photos, model, dry_run)
     from votestream.photos.learning import rehearse, teach
 
-    settings = {"backbone": backbone, "learner": learner, "budget": budget, "device": device}
-    settings["max_pixels"] = max_pixels
+    settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
+    settings |= {"device": device, "max_pixels": max_pixels}
     lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
-    for text in lesson.notes:
+    for text in lesson.notes if lesson.learned or not lesson.interrupted else ():
         note(text)
     if lesson.interrupted:
         stop(_interrupted(lesson, model), INTERRUPTED)
@@ -120,6 +123,15 @@ def predict(
         typer.Option(metavar="FOLDER", help="Copy each photo into a folder there, named after its predicted class."),
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="With --sort-into: links in place of copies.")] = False,
+    unknown: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=0.5,
+            help="Say unknown where a photo is less like what was learned than all but this share of known photos; "
+            "0: never.",
+        ),
+    ] = 0.05,
     device: Device = None,
     max_pixels: MaxPixels = None,
 ) -> None:
@@ -143,7 +155,7 @@ def predict(
     if sort_into is not None:
         sorter = Sorter(sort_into, link)
         paths = [path for path in paths if not below(path, sort_into)]  # sorted by an earlier run
-    for answer in answers(asked, paths, top):
+    for answer in answers(asked, paths, top, unknown):
         if answer.problem:
             problems.append(answer.problem)
             continue

@@ -76,6 +76,10 @@ class Prepared(NamedTuple):
         shares = leading(shares)
         return (shares if self.answers is None else self.answers.calibration(shares))[:, self.naming.order]
 
+    def vote(self, X: NDArray[Any]) -> Any:
+        """How each decision falls, for predictors that vote."""
+        return self.predictor.vote(X, self.naming.seen, None if self.answers is None else self.answers.calibration)
+
     def unknown_scores(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """(n,) in [0, 1)."""
         if self.answers is None:

@@ -63,7 +63,8 @@ class Snapshot(ClassifierMixin):
         """How each decision falls, for models that vote."""
         if not hasattr(self._prepared.predictor, "vote"):
             raise AttributeError("this model decides without a vote")
-        return self._prepared.predictor.vote(self._rows(X), self._prepared.naming.seen)
+        vote: Vote = self._prepared.vote(self._rows(X))
+        return vote
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -80,5 +80,9 @@ def checked_backbone(about: Any) -> dict[str, Any]:
     kinds = {"name": str, "digest": str, "input_size": int}
     fits = isinstance(about, dict) and all(type(about.get(key)) is kind for key, kind in kinds.items())
     demand(fits, f"'backbone' must tell a name, a digest and an input size, got {about!r:.60}")
+    for key in ("views", "stages"):
+        names = about.get(key, ["-"])
+        fits = isinstance(names, list) and len(names) > 0 and all(isinstance(name, str) for name in names)
+        demand(fits, f"the backbone's {key!r} must be a list of names, got {names!r:.60}")
     checked: dict[str, Any] = about
     return checked

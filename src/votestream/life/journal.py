@@ -148,7 +148,7 @@ def write_journal(path: Path, journal: Journal, before: str | None, after: str |
         "keys": journal.keys,
         "base": base._header() if taught else {"learner": base.name, "params": base.get_params(deep=False)},
     }
-    arrays = joined({"base": base._arrays() if taught else {}})
+    arrays = joined({"base": base._saved_arrays() if taught else {}})
     if journal.calls:
         arrays["features"] = np.concatenate([call.features for call in journal.calls])
     model_files.write(path, header, arrays)
@@ -195,5 +195,5 @@ def fingerprint(learner: Any) -> str | None:
     if not learner._is_fitted():
         return None
     header = {name: value for name, value in learner._header().items() if name != "params"}
-    arrays = {name: np.ascontiguousarray(array) for name, array in learner._arrays().items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in learner._saved_arrays().items()}
     return model_files.digest(json.dumps(header, sort_keys=True), arrays)

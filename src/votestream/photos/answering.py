@@ -56,23 +56,28 @@ def below(path: Path, folder: Path) -> bool:
     return Path(os.path.realpath(folder)) in Path(os.path.realpath(path.parent), path.name).parents
 
 
-def answers(model: ImageClassifier, files: list[Path], top: int | None = None) -> Iterator[Answer]:
-    """An answer for each file in its order, a batch at a time; with `top`, in words the so many likeliest classes."""
+def answers(
+    model: ImageClassifier, files: list[Path], top: int | None = None, unknown: float = 0.0
+) -> Iterator[Answer]:
+    """An answer for each file in its order, a batch at a time; with `top`, in words the so many likeliest classes.
+
+    `unknown` is the share of known photos that may be called unknown by mistake.
+    """
     size = model.backbone_.batch_size
     batch: list[Reading] = []
     for reading in readings(as_photos(files), model.backbone_):
         batch.append(reading)
         if len(batch) == size:
-            yield from _answer(model, batch, top)
+            yield from _answer(model, batch, top, unknown)
             batch = []
-    yield from _answer(model, batch, top)
+    yield from _answer(model, batch, top, unknown)
 
 
-def _answer(model: ImageClassifier, batch: list[Reading], top: int | None) -> Iterator[Answer]:
+def _answer(model: ImageClassifier, batch: list[Reading], top: int | None, unknown: float) -> Iterator[Answer]:
     pixels = [reading.pixels for reading in batch if reading.pixels is not None]
     decisions: Iterator[tuple[dict[str, Any], str]] = iter(())
     if pixels:
-        decisions = iter(_Decisions(model.learner_, model.backbone_.of_prepared(np.stack(pixels)), top))
+        decisions = iter(_Decisions(model.learner_, model.backbone_.of_prepared(np.stack(pixels)), top, unknown))
     for reading in batch:
         if reading.problem:
             yield Answer(reading.photo.path, reading.problem)
@@ -84,9 +89,13 @@ def _answer(model: ImageClassifier, batch: list[Reading], top: int | None) -> It
 class _Decisions:
     """The decisions on some rows of features, one after another: numbers and words."""
 
-    def __init__(self, learner: Learner, features: NDArray[np.float32], top: int | None = None) -> None:
+    def __init__(
+        self, learner: Learner, features: NDArray[np.float32], top: int | None = None, unknown: float = 0.0
+    ) -> None:
         self.top = top
         self.probabilities = learner.predict_proba(features)
+        self.unknown_scores = learner.unknown_score(features) if getattr(learner, "track", False) else None
+        self.unknown = unknown
         self.classes: list[Any] = learner.classes_.tolist()
         self.task_of_class = learner.task_of_class_
         self.tasks = learner.tasks_
@@ -111,6 +120,9 @@ class _Decisions:
             "confidence": round(float(p[ranked[0]]), 6),
             "probabilities": [{"label": self.classes[c], "probability": round(float(p[c]), 6)} for c in ranked],
         }
+        if self.unknown_scores is not None:
+            numbers["unknown_score"] = round(float(self.unknown_scores[row]), 6)
+            numbers["unknown"] = self._is_unknown(row)
         if self.vote is not None:
             numbers["vote"] = {
                 "tasks": self.tasks,
@@ -125,9 +137,15 @@ class _Decisions:
                 numbers["vote"]["nearest_exemplar"] = self.nearest[row]
         return numbers
 
+    def _is_unknown(self, row: int) -> bool:
+        return self.unknown_scores is not None and bool(self.unknown_scores[row] > 1 - self.unknown)
+
     def _words(self, row: int) -> str:
         first, *others = self._ranked(row).tolist()
         p = self.probabilities[row]
+        if self._is_unknown(row):
+            nearest = (first, *others)[: self.top or 1]
+            return f"unknown  (nearest: {', '.join(f'{self.classes[c]} {_percent(p[c])}' for c in nearest)})"
         if self.top:
             return ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in (first, *others)[: self.top])
         answer = f"{self.classes[first]} {_percent(p[first])}"

@@ -12,11 +12,11 @@ import numpy as np
 
 from votestream.common.progress import progress_bar
 from votestream.images.class_folders import composed, layout_of, some
+from votestream.life.report import Score
 from votestream.photos.finding import Offer, PhotoError, offer
 from votestream.photos.reading import Reading, readings
 from votestream.pipeline import ImageClassifier
 
-Z = 1.959964  # of a 95 % interval
 WORST = 24  # photos named
 
 
@@ -33,29 +33,6 @@ class Judged(NamedTuple):
         return bool(self.label == self.predicted)
 
 
-class Score(NamedTuple):
-    """So many right of so many photos."""
-
-    right: int
-    photos: int
-
-    @property
-    def accuracy(self) -> float:
-        return self.right / self.photos
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's interval, 95 %: of the accuracies that would give such a result, those that are likely.
-
-        >>> [round(end, 3) for end in Score(9, 10).interval], [round(end, 3) for end in Score(10, 10).interval]
-        ([0.596, 0.982], [0.722, 1.0])
-        """
-        n, p = self.photos, self.accuracy
-        middle = p + Z**2 / (2 * n)
-        reach = Z * (p * (1 - p) / n + Z**2 / (4 * n**2)) ** 0.5
-        return max(0.0, (middle - reach) / (1 + Z**2 / n)), min(1.0, (middle + reach) / (1 + Z**2 / n))
-
-
 @dataclass
 class Evaluation:
     """Photos of classes that the model knows, judged; those of other classes are only counted."""
@@ -67,15 +44,15 @@ class Evaluation:
 
     @cached_property
     def score(self) -> Score:
-        return Score(sum(photo.right for photo in self.judged), len(self.judged))
+        return Score.of(len(self.judged), sum(photo.right for photo in self.judged))
 
     @cached_property
     def by_class(self) -> dict[Any, Score]:
         """The lowest accuracy first."""
         photos = Counter(photo.label for photo in self.judged)
         right = Counter(photo.label for photo in self.judged if photo.right)
-        scores = {label: Score(right[label], photos[label]) for label in photos}
-        return dict(sorted(scores.items(), key=lambda item: (item[1].accuracy, str(item[0]))))
+        labels = sorted(photos, key=lambda label: (right[label] / photos[label], str(label)))
+        return {label: Score.of(photos[label], right[label]) for label in labels}
 
     @cached_property
     def confusions(self) -> list[tuple[Any, Any, int]]:
@@ -101,8 +78,8 @@ class Evaluation:
 
 
 def _numbers(score: Score) -> dict[str, Any]:
-    interval = [round(end, 6) for end in score.interval]
-    return {**score._asdict(), "accuracy": round(score.accuracy, 6), "interval": interval}
+    rounded = {name: round(value or 0, 6) for name, value in score._asdict().items()}
+    return {"photos": rounded.pop("tested"), **rounded}
 
 
 def to_evaluate(folder: Path) -> Offer:

@@ -16,7 +16,8 @@ from votestream._version import __version__
 from votestream.images.class_folders import some
 from votestream.images.convert import as_rgb, decode_path
 from votestream.images.files import ImageError
-from votestream.photos.evaluating import Evaluation, Judged, Score
+from votestream.life.report import Score
+from votestream.photos.evaluating import Evaluation, Judged
 
 SIDE = 192  # pixels of a thumbnail
 MOST = 30  # classes in the matrix
@@ -28,11 +29,10 @@ ABOUT_THUMBNAILS = (
 def page(made: Evaluation, model: Path, folder: Path, max_pixels: int) -> str:
     template = (resources.files("votestream.photos") / "evaluation.html").read_text(encoding="utf-8")
     title = _safe(f"{model.name} on {folder}")
-    low, high = made.score.interval
     body = [
         f"<h1>{title}</h1>",
-        f'<p><span class="big">{_percent(made.score.accuracy)}</span> of {made.score.photos:,} photos right '
-        f'<span class="soft">(95 % interval {_percent(low)} to {_percent(high)})</span></p>',
+        f'<p><span class="big">{_percent(made.score.accuracy)}</span> of {made.score.tested:,} photos right '
+        f'<span class="soft">(95 % interval {_interval(made.score)})</span></p>',
         *_left_out(made),
         *_matrix(made),
         *_worst(made, max_pixels),
@@ -60,7 +60,7 @@ def _matrix(made: Evaluation) -> list[str]:
     shown = sorted(there[:MOST], key=str)
     rows = []
     for label in shown:
-        total = made.by_class[label].photos if label in made.by_class else 0
+        total = made.by_class[label].tested if label in made.by_class else 0
         cells = "".join(_cell(counts[label, other], total, label == other) for other in shown)
         rows.append(f'<tr><th scope="row">{_safe(label)}</th>{cells}</tr>')
     head = "".join(f'<th scope="col">{_safe(label)}</th>' for label in shown)
@@ -116,10 +116,8 @@ def thumbnail(path: Path, max_pixels: int) -> str:
 def _classes(scores: dict[Any, Score]) -> list[str]:
     rows = []
     for label, score in scores.items():
-        low, high = score.interval
-        cells = (_safe(label), f"{score.photos:,}", f"{score.right:,}", _percent(score.accuracy))
-        interval = f"{_percent(low)} to {_percent(high)}"
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in (*cells, interval)) + "</tr>")
+        cells = (_safe(label), f"{score.tested:,}", f"{score.right:,}", _percent(score.accuracy), _interval(score))
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in ("class", "photos", "right", "accuracy", "95 % interval"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     return ["<h2>Classes, the lowest accuracy first</h2>", f'<div class="scroll">{table}</div>']
@@ -129,5 +127,9 @@ def _safe(text: object) -> str:
     return html.escape(str(text).encode("utf-8", "replace").decode())
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _interval(score: Score) -> str:
+    return f"{_percent(score.low)} to {_percent(score.high)}"
+
+
+def _percent(share: float | None) -> str:
+    return f"{100 * (share or 0):.1f} %"

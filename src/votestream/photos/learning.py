@@ -56,8 +56,8 @@ class Lesson:
 def teach(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int, keep: int) -> Lesson:
     """Learn what is new in the offer, mixed across classes, saving as it goes.
 
-    `settings` (backbone, learner, budget, device, max_pixels) are None where nobody asked for a value; `keep` is the
-    number of lessons in the journal.
+    `settings` (backbone, views, stages, learner, budget, device, max_pixels) are None where nobody asked for a value;
+    `keep` is the number of lessons in the journal.
     """
     path = followed(path)
     check_target(path)
@@ -76,7 +76,8 @@ class _Teacher:
     def __init__(
         self, path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int, keep: int
     ) -> None:
-        backbone, learner = open_model(path, settings, seed)
+        opened = open_model(path, settings, seed, [photo.path for photo in offer.photos])
+        backbone, learner = opened.backbone, opened.learner
         if settings["max_pixels"] is not None:
             backbone.max_pixels = settings["max_pixels"]
         self.backbone = backbone
@@ -84,7 +85,8 @@ class _Teacher:
         labels = self.taught.labels
         # A model made in Python may have numbers for labels, and names whose accents are letters of their own.
         self.own = {composed(str(label)): label for label in labels} | {str(label): label for label in labels}
-        self.lesson = Lesson(problems=list(offer.problems), notes=self._about_journal())
+        notes = [opened.remark, *self._about_journal()]  # why this backbone was chosen, or which would see more
+        self.lesson = Lesson(problems=list(offer.problems), notes=[text for text in notes if text])
         self.photos = [offer.photos[i] for i in np.random.default_rng(seed).permutation(len(offer.photos))]
         self.old, self.offered = set(self.own), offer.labels
         self.met: dict[str, set[str]] = {}  # classes in which this run found each photo

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
+from votestream.backbones.choosing import FOR_PHOTOS, FOR_SMALL, choose_backbone
+from votestream.backbones.looks import chosen
+from votestream.backbones.stages import as_names
 from votestream.common.validation import as_device
 from votestream.io.model_files import ModelFileError
 from votestream.learners import LEARNERS, Learner, create, list_learners, load
 from votestream.photos.finding import PhotoError
 from votestream.pipeline import ImageClassifier
 
-BACKBONE, LEARNER = "reduced_resnet18", "gaussian_voting"
+LEARNER = "gaussian_voting"
 
 
 def check_target(path: Path) -> None:
@@ -29,28 +33,64 @@ def check_target(path: Path) -> None:
             raise PhotoError(f"{place} is write-protected: the model could not be saved.")
 
 
-def open_model(path: Path, settings: dict[str, Any], seed: int) -> tuple[Backbone, Learner]:
-    """The model in the file with the backbone it was taught through, or a new one."""
+class Opened(NamedTuple):
+    """A model to go on with, and what is to be said about the way it looks at these photos."""
+
+    backbone: Backbone
+    learner: Learner
+    remark: str = ""
+
+
+def open_model(path: Path, settings: dict[str, Any], seed: int, photos: Sequence[Path]) -> Opened:
+    """The model in the file with the backbone it was taught through, or a new one that suits the photos."""
     device = settings["device"]
     if not path.exists():
         check_device(device)
         learner = new_learner(settings["learner"] or LEARNER, settings["budget"], seed, device or "auto")
-        try:
-            return create_backbone(settings["backbone"] or BACKBONE, device=device or "auto"), learner
-        except (ValueError, BackboneUnavailable) as problem:
-            raise PhotoError(as_sentence(problem)) from None
+        return _new(settings, learner, photos)
     model = load_on_photos(path, device)
     _check_unchanged(path, model, settings)
     if not hasattr(model.learner_, "class_counts_"):
         raise PhotoError(f"{path} was begun with {model.learner_.name}, which counts no photos: only Python can go on.")
-    return model.backbone_, model.learner_
+    return Opened(model.backbone_, model.learner_, _better(path, model.backbone_, photos))
+
+
+def _new(settings: dict[str, Any], learner: Learner, photos: Sequence[Path]) -> Opened:
+    name, remark = settings["backbone"], ""
+    look = {key: settings[key] for key in ("views", "stages") if settings[key] is not None}
+    if name is None:
+        choice = choose_backbone(photos)
+        name, remark = choice.name, f"The backbone is {choice.name}, as {choice.reason}; --backbone names another."
+        if choice.stages is not None and not look and learner.name == LEARNER:
+            look = {"stages": choice.stages}
+    try:
+        return Opened(create_backbone(name, device=settings["device"] or "auto", **look), learner, remark)
+    except (ValueError, BackboneUnavailable) as problem:
+        raise PhotoError(as_sentence(problem)) from None
+
+
+def _better(path: Path, backbone: Backbone, photos: Sequence[Path]) -> str:
+    """A word about photos that the model's backbone sees much less of than another one would."""
+    if backbone.name != FOR_SMALL or choose_backbone(photos).name == FOR_SMALL:
+        return ""
+    return (
+        f"{path} looks at photos in {backbone.input_size} x {backbone.input_size} pixels, and these are larger: a new "
+        f"model, taught all photos anew with --backbone {FOR_PHOTOS}, would see more (docs/photos.md tells how)."
+    )
 
 
 def _check_unchanged(path: Path, model: ImageClassifier, settings: dict[str, Any]) -> None:
     """What a model was begun with stays: a wish for something else is not passed over."""
     backbone, learner, budget = model.backbone_.name, model.learner_.name, getattr(model.learner_, "budget", None)
+    look = chosen(backbone, settings["views"], settings["stages"])
+    views, stages = (as_names(look[key], key) if key in look else None for key in ("views", "stages"))
     if settings["backbone"] not in (None, backbone):
         begun, option = f"taught through the backbone {backbone}, not {settings['backbone']}", "--backbone"
+    elif views not in (None, tuple(map(str, model.backbone_.views))):
+        begun, option = f"taught with the views {','.join(map(str, model.backbone_.views))}", "--views"
+    elif stages not in (None, model.backbone_.stages):
+        own = model.backbone_.stages
+        begun, option = f"taught with {'the stages ' + ','.join(own) if own else 'no stages named'}", "--stages"
     elif settings["learner"] not in (None, learner):
         begun, option = f"begun with the learner {learner}, which stays", "--learner"
     elif settings["budget"] not in (None, budget):
@@ -65,7 +105,8 @@ def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learne
     """A learner that has learned nothing yet, and that lets no photo's features wait in the file if it can."""
     if name not in LEARNERS or not learns_photos(LEARNERS[name]):
         raise PhotoError(f"No learner for photos is called {name}: there are {', '.join(photo_learners())}.")
-    takes, options = LEARNERS[name]._get_param_names(), {"seed": seed, "device": device}
+    takes = LEARNERS[name]._get_param_names()
+    options: dict[str, Any] = {"seed": seed, "device": device}
     if budget is not None:
         if "budget" not in takes:
             keeping = [choice for choice in photo_learners() if "budget" in LEARNERS[choice]._get_param_names()]
@@ -74,6 +115,8 @@ def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learne
                 f"keeps them, {' or '.join(keeping)}."
             )
         options["budget"] = budget
+    if "track" in takes:
+        options["track"] = True  # tested on each photo before it is learned
     if "block" in takes:
         options["block"] = 1  # folding rows in one by one is slower, but next to looking at a photo it is nothing
     return create(name, **options)

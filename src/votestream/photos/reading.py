@@ -63,15 +63,15 @@ def _read(photo: Photo, backbone: Backbone | None, learned: LearnedPhotos | None
             raise ImageError(f"{name} is an empty file.")
         with photo.path.open("rb") as file:
             most = backbone.max_pixels if backbone else MAX_PIXELS
-            least = backbone.preprocessing.least if backbone else 1
+            least = backbone.least if backbone else 1
             identify(file, name, most, least)  # reads the first bytes only: a film need not be digested
             if learned is not None:
                 digests = digests_of(file, photo.label if learned.holds_dated else None)
                 if backbone is None or learned.has_met(digests):
                     return Reading(photo, digests)
             assert backbone is not None
-            fit = backbone.preprocessing.fit
-            pixels = decode(file, name, lambda image: fit(image, name, most), most, least)
+            prepare = backbone.prepare
+            pixels = decode(file, name, lambda image: prepare(image, name, most), most, least)
             return Reading(photo, digests, pixels)
 
 

@@ -15,6 +15,7 @@ from votestream.core.registry import from_parts
 from votestream.images.class_folders import some
 from votestream.io.model_files import read
 from votestream.life.journal import lessons_in
+from votestream.life.report import Score
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
 from votestream.photos.sidecar import journal_of
@@ -66,6 +67,7 @@ def report(path: Path) -> dict[str, Any]:
         "waiting": len(arrays.get("pending.rows", ())),
         "holds_all": not learner.bounded,
         "journal": lessons_in(journal_of(path)),
+        "track_record": learner.track_record().to_dict() if getattr(learner, "track", False) else None,
         "memory_bytes": learner.memory_bytes(),
         "images_bytes": learned * side * side * 3 if learned and side else None,
     }
@@ -89,13 +91,33 @@ def print_report(about: dict[str, Any], console: Console) -> None:
     if len(rows) > ROWS:
         say(console, f"And {len(rows) - ROWS:,} more classes: --json lists them all.")
     if about["backbone"]:
-        say(console, f"Backbone: {about['backbone']['name']}, digest {about['backbone']['digest'][:12]}")
+        say(console, backbone_line(about["backbone"]))
     say(console, f"Learner: {about['learner']} on {about['n_features']} features, by VoteStream {about['version']}")
     say(console, f"Settings: {', '.join(f'{name}={value}' for name, value in about['settings'].items())}")
+    for line in track_lines(about["track_record"]):
+        say(console, line)
     say(console, kept_line(about))
     if about["backbone"]:
         say(console, journal_line(about))
     say(console, memory_line(about))
+
+
+def backbone_line(backbone: dict[str, Any]) -> str:
+    looks = "".join(f", {key} {','.join(backbone[key])}" for key in ("views", "stages") if backbone.get(key))
+    return f"Backbone: {backbone['name']}{looks}, digest {backbone['digest'][:12]}"
+
+
+def track_lines(record: dict[str, Any] | None) -> list[str]:
+    """How good the model is, by tests on each sample before it was learned."""
+    if record is None:
+        return []
+    so_far, lately = (Score(**record[name]) for name in ("so_far", "lately"))
+    lines = [f"Accuracy, each tested before it was learned: {so_far}; the newest: {lately}"]
+    for each in record["confusions"][:3]:
+        lines.append(f"  {each['label']} was taken for {each['taken_for']}: {count(each['times'], 'time')}")
+    for each in record["drift"]:
+        lines.append(f"  {each['label']} has changed ({each['sign']}) since sample {each['since']:,}")
+    return lines
 
 
 def kept_line(about: dict[str, Any]) -> str:

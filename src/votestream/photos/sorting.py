@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Names that mean a device on Windows, whatever their ending.
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+UNKNOWN = "\0"  # no label holds this character
 LONGEST = 200  # bytes; systems allow 255
 
 
@@ -49,10 +50,11 @@ class Sorter:
 
     def _folder_for(self, answer: Answer) -> str:
         """The folder of an answer. Photos that a model calls unknown get one apart from all classes here."""
-        label = str(answer.numbers["label"])
+        label = UNKNOWN if answer.numbers.get("unknown") else str(answer.numbers["label"])
         if label not in self._folders:
             taken = {name.casefold() for name in self._folders.values()}
-            names = (safe_name(label) if n == 1 else f"{safe_name(label)} ({n})" for n in count(1))
+            named = "unknown" if label is UNKNOWN else safe_name(label)
+            names = (named if n == 1 else f"{named} ({n})" for n in count(1))
             self._folders[label] = next(name for name in names if name.casefold() not in taken)
         return self._folders[label]
 

@@ -22,10 +22,12 @@ def predictions(answers: list[Answer]) -> Rows:
     """A row a photo: its file, label and confidence, then the next likeliest classes with their probabilities."""
     most = max((len(answer.numbers["probabilities"]) for answer in answers), default=1)
     others = [name for n in range(2, most + 1) for name in (f"label {n}", f"probability {n}")]
-    yield ["file", "label", "confidence", *others]
+    tracked = any("unknown_score" in answer.numbers for answer in answers)
+    yield ["file", *(("unknown", "unknown score") if tracked else ()), "label", "confidence", *others]
     for answer in answers:
+        unknown = ["yes" if answer.numbers["unknown"] else "no", answer.numbers["unknown_score"]] if tracked else []
         pairs = [(entry["label"], entry["probability"]) for entry in answer.numbers["probabilities"]]
-        yield [answer.path, *(value for pair in pairs for value in pair)]
+        yield [answer.path, *unknown, *(value for pair in pairs for value in pair)]
 
 
 def judgements(photos: list[Judged]) -> Rows:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
+from votestream.backbones.choosing import choose_backbone
 from votestream.backbones.reference import describe, find_again
 from votestream.common.validation import as_labels, as_task
 from votestream.core.exemplars import Exemplars
@@ -29,7 +30,9 @@ class ImageClassifier(Learner):
 
     Parameters
     ----------
-    backbone : a name that `create_backbone` knows, or a backbone.
+    backbone : a name that `create_backbone` knows, or a backbone. "auto" is the built-in `reduced_resnet18` where the
+        first images have at most 64 pixels on their shorter side, else `efficientnet_lite0`, for GaussianVoting with
+        its "quick" stages; `chosen_` tells which, and why. The model stays with it.
     learner : the learner on its features; `GaussianVoting()` unless given. One that has learned goes on.
 
     Every image of a call is read before any is learned, so that a broken one leaves the model as it was.
@@ -46,8 +49,9 @@ class ImageClassifier(Learner):
     """
 
     _made: Backbone
+    _made_from: str | Backbone
 
-    def __init__(self, backbone: str | Backbone = "reduced_resnet18", learner: Learner | None = None) -> None:
+    def __init__(self, backbone: str | Backbone = "auto", learner: Learner | None = None) -> None:
         self.backbone = backbone
         self.learner = learner
 
@@ -61,7 +65,7 @@ class ImageClassifier(Learner):
             as_task(task)
         if not len(images):
             raise ValueError("X is empty: there is no image in it")
-        return self.partial_fit_features(self.backbone_(images), y, task, classes)
+        return self.partial_fit_features(self._backbone_for(images)(images), y, task, classes)
 
     def partial_fit_features(
         self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
@@ -80,6 +84,16 @@ class ImageClassifier(Learner):
             self._fitted = learner
         return self
 
+    def _backbone_for(self, images: np.ndarray | list[Any]) -> Backbone:
+        """The backbone; "auto" chooses it by the images, as long as nothing is learned."""
+        with self._guard.lock:
+            if isinstance(self.backbone, str) and self.backbone == "auto" and not hasattr(self, "_fitted"):
+                self.chosen_ = choose_backbone(images)
+                if not hasattr(self, "_made") or self._made.name != self.chosen_.name:
+                    stages = self.chosen_.stages if isinstance(self._learner(), GaussianVoting) else None
+                    self._made, self._made_from = create_backbone(self.chosen_.name, stages=stages), self.backbone
+            return self.backbone_
+
     def _afresh(self) -> ImageClassifier:
         return ImageClassifier(self.backbone, None if self.learner is None else clone(self.learner))
 
@@ -93,6 +107,8 @@ class ImageClassifier(Learner):
                         f"this model was taught through the backbone {self._made.name!r}, and another one's features "
                         "mean something else: set backbone back, or teach a clone"
                     )
+                if isinstance(self.backbone, str) and self.backbone == "auto":
+                    raise ValueError("backbone='auto' is chosen by the first images: call partial_fit, or name one")
                 self._made = create_backbone(self.backbone) if isinstance(self.backbone, str) else self.backbone
                 self._made_from = self.backbone
             return self._made

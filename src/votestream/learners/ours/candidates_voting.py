@@ -284,8 +284,9 @@ class CandidatesVoting(ExemplarLearner):
 
     def vote(self, X: ArrayLike) -> Vote:
         """How the decision of each row falls, task by task (Eq. 3 to 5), whatever `decide` says."""
-        rows, now = self._query(X), self._now()
-        return now.predictor.vote(rows, now.naming.seen)
+        rows = self._query(X)
+        vote: Vote = self._now().vote(rows)
+        return vote
 
     def examiner(self, X: ArrayLike) -> Callable[[NDArray[np.intp]], NDArray[Any]]:
         """A function of rows that answers as `predict(X[rows])` does, up to rounding, and learns to be quick at it.

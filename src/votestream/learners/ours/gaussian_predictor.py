@@ -13,9 +13,11 @@ from scipy.linalg.lapack import dsyevd
 
 from votestream import voting
 from votestream.compute.place import Array, Place, library_of, small_product
+from votestream.core.guard import leading
 from votestream.core.vote import Vote
 from votestream.learners.statistics.linear_rule import slices, softmax
 from votestream.learners.statistics.power import to_power
+from votestream.life.calibration import Calibration
 
 CHUNK = 512  # classes that answer by one product, and are copied together
 FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
@@ -173,13 +175,18 @@ class GaussianPredictor:
             done += len(log)
         return P
 
-    def vote(self, X: NDArray[np.float32], labels: NDArray[Any]) -> Vote:
+    def vote(self, X: NDArray[np.float32], labels: NDArray[Any], calibration: Calibration | None = None) -> Vote:
+        """By calibrated probabilities, where there is a calibration."""
         table = voting.task_table(self.task_of_class)
-        parts = [self._vote(rows, labels, table) for rows in slices(X, len(self.task_of_class))]
+        parts = [self._vote(rows, labels, table, calibration) for rows in slices(X, len(self.task_of_class))]
         return Vote(*(np.concatenate(field) for field in zip(*(vars(part).values() for part in parts), strict=True)))
 
-    def _vote(self, X: NDArray[np.float32], labels: NDArray[Any], table: NDArray[np.int64]) -> Vote:
+    def _vote(
+        self, X: NDArray[np.float32], labels: NDArray[Any], table: NDArray[np.int64], calibration: Calibration | None
+    ) -> Vote:
         P = self.probabilities(X)
+        if calibration is not None:
+            P = calibration(leading(P))
         score, candidates = voting.candidates(P, table)
         prior = np.stack([P[:, np.unique(row)].sum(1) for row in table], axis=1)
         s_hat = score / np.maximum(prior, np.finfo(prior.dtype).tiny)

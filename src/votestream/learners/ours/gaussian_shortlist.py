@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.compute.place import converted, stacked
+from votestream.compute.place import converted, one_thread, stacked
 from votestream.learners.ours.gaussian_predictor import Entry, GaussianPredictor, Shared, runs
 from votestream.learners.statistics.linear_rule import slices
 
@@ -85,7 +85,8 @@ class Shortlist(GaussianPredictor):
         rows, classes, scores = self._shortlists(Z, size)
         chosen = np.full(len(X), -1)
         if len(rows):
-            scores += self._added(Z, rows, classes)
+            with one_thread():  # many small products
+                scores += self._added(Z, rows, classes)
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             best = np.maximum.reduceat(scores, starts).repeat(np.diff(starts, append=len(rows)))
             leading = np.flatnonzero(scores == best)[::-1]  # of equal ones the first class is written last, and stays

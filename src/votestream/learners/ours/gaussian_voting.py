@@ -185,8 +185,9 @@ class GaussianVoting(Learner):
 
         `s_hat` is the candidate's probability within its task, `prior` the task's, `score` their product.
         """
-        rows, now = self._query(X), self._now()
-        return now.predictor.vote(rows, now.naming.seen)
+        rows = self._query(X)
+        vote: Vote = self._now().vote(rows)
+        return vote
 
     def _predictor(self) -> GaussianPredictor:
         (folded, held), width = self._held(), self.n_features_in_

@@ -73,7 +73,8 @@ class VotePredictor:
         shares = score[:, self.task_of_class] * np.exp(logits - s[:, self.task_of_class])
         return shares / shares.sum(1, keepdims=True)
 
-    def vote(self, X: NDArray[np.float32], labels: NDArray[Any]) -> Vote:
+    def vote(self, X: NDArray[np.float32], labels: NDArray[Any], calibration: object = None) -> Vote:
+        """Its scores are no probabilities, so a calibration does not change them."""
         _, candidates, s_hat, w, gamma, score = (self.place.get(part) for part in self._ballot(self.place.put(X)))
         winner, named = score.argmax(1), labels[candidates]
         return Vote(named, s_hat, w, gamma[:, 0], score, named[np.arange(len(winner)), winner], winner)

@@ -56,7 +56,14 @@ class ReducedResNet18(nn.Module):
             inputs = outputs
         self.blocks = nn.Sequential(*blocks)
 
+    def maps(self, x: Tensor) -> dict[str, Tensor]:
+        """What each stage makes of normalised float images (n, 3, height, width): "1" to "4"."""
+        x = torch.relu(self.bn(self.conv(x)))
+        made = {}
+        for number, block in enumerate(self.blocks):
+            x = made[str(1 + number // 2)] = block(x)  # of two blocks in a stage the second stays
+        return made
+
     def forward(self, x: Tensor) -> Tensor:
         """Features (n, 160) of normalised float images (n, 3, height, width)."""
-        x = torch.relu(self.bn(self.conv(x)))
-        return self.blocks(x).mean(dim=(2, 3))
+        return self.maps(x)["4"].mean(dim=(2, 3))

@@ -1,0 +1,1 @@
+"""The networks of this package, and what makes any network fast."""

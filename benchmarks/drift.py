@@ -3,10 +3,10 @@
     python benchmarks/drift.py --data-dir data          # appends to results/drift.csv
     python benchmarks/drift.py --show
 
-Streams of 20 classes of CIFAR-100's training part, 300 samples each. "mixed": in random order. "returning": 4 tasks of 5 classes, of
-which 30 % of the samples come later. "changed": mixed, and from the middle on the images of one class are another's
-that was never taught. Counted are the classes with an alarm, be it over or not. An alarm that never fires has 0 % of
-both, one that always fires 100 % of both.
+Streams of 20 classes of CIFAR-100's training part, 300 samples each. "mixed": in random order. "returning": 4 tasks of
+5 classes, of which 30 % of the samples come later. "changed": mixed, and from the middle on the images of one class are
+another's that was never taught. Counted are the classes with an alarm, be it over or not. An alarm that never fires has
+0 % of both, one that always fires 100 % of both.
 """
 
 from __future__ import annotations

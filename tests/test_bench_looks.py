@@ -64,7 +64,7 @@ def test_bench_run_takes_views_and_stages_for_methods_on_features(monkeypatch):
     monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
     told = CliRunner().invoke(app, ["bench", "run", "smoke", "--seeds", "1", "--views", "32,32m", "--stages", "quick"])
     assert told.exit_code == 7, told.output
-    assert {run.method.told for run in held if run.method.label == "NCM"} == {
+    assert {run.method.settings_json for run in held if run.method.label == "NCM"} == {
         '{"stages": "3:centre,4", "views": "32,32m"}'
     }
     told = CliRunner().invoke(app, ["bench", "run", "smoke", "--backbone", "onnx:x.onnx", "--views", "careful"])

@@ -23,6 +23,9 @@ README = {
     "GaussianVoting": ("online", "GaussianVoting", 1000),
     "SLDA": ("online", "SLDA", None),
     "nearest class mean": ("online", "NCM", None),
+    "GaussianVoting, careful: several views and stages of the same frozen network": (
+        ("online", "GaussianVoting, careful", 2000)
+    ),
     "GaussianVoting (within 1.28 MB in all)": ("online", "GaussianVoting", 2000),
     "CandidatesVoting": ("online", "CandidatesVoting", 2000),
     'the same, read to the letter (`preset="paper"`)': ("online", "CandidatesVoting, to the letter", 2000),
@@ -123,6 +126,8 @@ def spread(values):
 
 
 def megabytes(values, small=10):
+    if not values:
+        return "–"
     size = statistics.fmean(values) / 1e6
     return f"{size:.2f}" if size < small else f"{size:.1f}" if small == 1 and size < 20 else f"{size:.0f}"
 

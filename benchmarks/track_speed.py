@@ -1,0 +1,54 @@
+"""What `track=True` costs: samples a second learned in mini-batches of ten, with it and without, in one run.
+
+    python benchmarks/track_speed.py          # writes results/track_speed.csv
+
+100 synthetic classes, 160 features, mixed; speeds are taken after 5,000 samples, since what testing needs is prepared
+anew the less often the longer the stream is.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+import votestream as vs
+from rows import COMMAND, RESULTS, write
+
+LEARNERS = ("gaussian_voting", "slda", "ncm", "rls", "candidates_voting", "knn")
+BEFORE, TIMED = 5000, 2000
+
+
+def speed(name: str, track: bool, X: np.ndarray, y: np.ndarray) -> float:
+    model = vs.create(name, device="cpu", track=track)
+    for start in range(0, BEFORE, 10):
+        model.partial_fit(X[start : start + 10], y[start : start + 10])
+    begin = time.perf_counter()
+    for start in range(BEFORE, BEFORE + TIMED, 10):
+        model.partial_fit(X[start : start + 10], y[start : start + 10])
+    return TIMED / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 100, BEFORE + TIMED)
+    X = np.abs(rng.normal(size=(100, 160))[y] + rng.normal(size=(len(y), 160))).astype(np.float32)
+    rows = []
+    for name in LEARNERS:
+        tracked, plain = (speed(name, track, X, y) for track in (True, False))
+        rows.append(
+            {
+                "learner": name,
+                "samples a second, track": round(tracked),
+                "samples a second": round(plain),
+                "share": round(tracked / plain, 3),
+                "version": vs.__version__,
+                "command": COMMAND,
+            }
+        )
+        print(*rows[-1].values(), sep="\t", flush=True)
+    write(RESULTS / "track_speed.csv", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -86,3 +86,14 @@ def test_a_tracked_model_and_one_that_is_not_are_not_merged():
     one, X, y = taught()
     with pytest.raises(ValueError, match="differ in track"):
         vs.merge([one, vs.GaussianVoting(device="cpu").partial_fit(X, y)])
+
+
+def test_after_forgetting_no_more_of_the_newest_tests_are_shown_than_of_all():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], 60)[rng.permutation(180)]
+    X = rng.normal(size=(180, 5)) + 3 * (y == "b")[:, None] - 3 * (y == "c")[:, None]
+    model = vs.GaussianVoting(track=True).partial_fit(X, y).forget("c")
+    assert model.track_record().lately.tested == 0
+    model.partial_fit(X[:20], np.where(y[:20] == "c", "b", y[:20]))
+    record = model.track_record()
+    assert 0 < record.lately.tested <= record.so_far.tested

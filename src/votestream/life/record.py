@@ -78,8 +78,12 @@ class Record:
         self._course.add(samples, 0, 0, 0)
 
     def forget(self, number: int) -> None:
-        """Nothing of the class is left by name; it stays in sums over all classes, as those over time."""
+        """Nothing of the class is left by name; it stays in sums over all classes, as those over time.
+
+        The newest tests are not known by class, so they begin anew.
+        """
         self._classes = without(self._classes, number, self.n_classes)
+        self._lately = Lately()
         self._confusions.forget(number)
         self.n_classes -= 1
 

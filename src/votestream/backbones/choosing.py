@@ -16,8 +16,8 @@ FOR_SMALL, FOR_PHOTOS = "reduced_resnet18", "efficientnet_lite0"
 class Choice(NamedTuple):
     """A backbone's name, why it is that one, and the stages that suit class Gaussians best (None: its own output).
 
-    GaussianVoting taught in rounds on a validation set of flowers and on one of hand signs: 73.6 and 93.0 per cent
-    with these stages, 68.8 and 89.3 with the network's output, in the same time. SLDA does better with the latter.
+    The stages were chosen with GaussianVoting (`looks.py`); learners with one covariance for all classes do better with
+    the network's output.
     """
 
     name: str

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from votestream.io.migrations import FORMAT, upgraded
-from votestream.io.partial_files import beside
+from votestream.io.partial_files import beside, permissions
 
 KEY = "votestream"
 
@@ -40,7 +40,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
             file.write(blob)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, _permissions(path))
+        os.chmod(name, permissions(path))
         os.replace(name, path)
     _sync_folder(path.parent)
 
@@ -109,15 +109,6 @@ def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
         made.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         made.update(array.data if array.ndim else array.tobytes())
     return made.hexdigest()
-
-
-def _permissions(path: Path) -> int:
-    """Those of the file replaced, else what the user's umask gives (mkstemp alone gives 0600)."""
-    if path.exists():
-        return path.stat().st_mode & 0o7777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def _sync_folder(folder: Path) -> None:

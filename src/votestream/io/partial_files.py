@@ -45,6 +45,15 @@ def beside(path: Path) -> Iterator[tuple[int, str]]:
             os.close(lock)
 
 
+def permissions(path: Path) -> int:
+    """Those of the file replaced, else what the user's umask gives (mkstemp alone gives 0600)."""
+    if path.exists():
+        return path.stat().st_mode & 0o7777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
 def _prefix(path: Path) -> str:
     name = path.name
     if len(os.fsencode(name)) > LONGEST:

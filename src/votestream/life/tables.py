@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.memory.statistics import extended
+
 ROOM = 8  # classes that there is room for at first; then a quarter more at a time
 
 
@@ -26,9 +28,7 @@ def room_for(n_classes: int) -> int:
 
 def of_rows(rows: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
     """A table of the same kind that holds these rows."""
-    fresh = np.zeros((room_for(len(rows)), *table.shape[1:]), table.dtype)
-    fresh[: len(rows)] = rows
-    return fresh
+    return extended(rows.astype(table.dtype, copy=False), room_for(len(rows)))
 
 
 def without(table: NDArray[Any], number: int, n_classes: int) -> NDArray[Any]:
@@ -39,8 +39,4 @@ def without(table: NDArray[Any], number: int, n_classes: int) -> NDArray[Any]:
 def grown(table: NDArray[Any], n_classes: int) -> NDArray[Any]:
     """The table with room for so many classes, new rows zero; the same table where it has it."""
     room = room_for(n_classes)
-    if room <= len(table):
-        return table
-    longer = np.zeros((room, *table.shape[1:]), table.dtype)
-    longer[: len(table)] = table
-    return longer
+    return table if room <= len(table) else extended(table, room)

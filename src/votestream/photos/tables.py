@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from votestream.io.partial_files import beside
+from votestream.io.partial_files import beside, permissions
 
 if TYPE_CHECKING:
     from votestream.photos.answering import Answer
@@ -49,11 +49,5 @@ def write_whole(path: Path, text: str) -> None:
     with beside(path) as (handle, name):
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
-        os.chmod(name, _permissions(path))
+        os.chmod(name, permissions(path))
         os.replace(name, path)
-
-
-def _permissions(path: Path) -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~umask

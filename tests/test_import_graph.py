@@ -16,14 +16,16 @@ ROOT = Path(votestream.__file__).parent
 # A room imports rooms that stand before it here, but for those named as apart from it.
 ORDER = (
     *("common", "io", "compute", "memory", "life", "core", "images", "backbones", "learners", "pipeline", "streams"),
-    *("bench", "photos", "testing", "cli"),
+    *("export", "bench", "photos", "serve", "testing", "cli"),
 )
 APART = {
     "images": {"io", "compute", "core", "memory", "life"},
     "backbones": {"core", "memory", "life"},
     "streams": {"io", "compute", "core", "memory", "life", "learners", "pipeline"},
-    "photos": {"bench", "streams"},
-    "testing": {"bench", "photos", "streams"},
+    "export": {"streams"},
+    "photos": {"bench", "streams", "export"},
+    "serve": {"bench"},
+    "testing": {"bench", "export", "photos", "serve", "streams"},
 }
 # The rooms of the learners: each uses those before it in its line.
 LINES = ("statistics", "exemplars", "ours"), ("network", "offline")

@@ -5,7 +5,8 @@
 
 EfficientNet-Lite0 on float tensors that are ready, in several engines and layouts, one image alone and a batch; then
 the backbone as people call it, in its plain, quick and careful look. Everything is timed in turns, as in
-`extract_speed.py`: a ratio is taken within each round, and the median round is reported.
+`extract_speed.py`: a ratio is taken within each round, and the median round is reported. Rows "of which" tell where the
+network's time goes on a CPU: to each kind of layer, beside its share of the arithmetic.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import importlib.util
 import os
 import statistics
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +35,10 @@ from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
 from votestream.backbones.networks.folding import fold_batch_norms
 
 NAME, SIZE = "efficientnet_lite0", 224
-SHOWN = ["what", "batch", "share_of_gemm_rate", "times_the_backbone_s_network", "images_per_second"]
+SHOWN = [
+    *("what", "batch", "share_of_gemm_rate", "times_the_backbone_s_network", "images_per_second"),
+    *("share_of_time", "share_of_arithmetic"),
+]
 FIELDS = [*SHOWN, "gflop_per_image", "device", "threads", "rounds", "load", "version", "torch", "command"]
 NETWORK = "network: folded, channels last"  # what the backbone runs
 
@@ -85,6 +90,56 @@ def works(batch: int, device: torch.device) -> dict[tuple[str, int], Callable[[]
     return made
 
 
+def kind_of(layer: nn.Module) -> str | None:
+    if isinstance(layer, nn.Conv2d):
+        return "depthwise convolutions" if layer.groups > 1 else "other convolutions"
+    return "ReLU6" if isinstance(layer, nn.ReLU6) else None
+
+
+def by_kind(batch: int, rounds: int) -> list[dict[str, object]]:
+    """Where the time of the network goes; the median round of each layer, and of the whole."""
+    network = fold_batch_norms(EfficientNetLite(NAME).eval(), SIZE).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    x = torch.randn(batch, 3, SIZE, SIZE).to(memory_format=torch.channels_last)
+    spent: dict[nn.Module, list[float]] = {}
+    arithmetic: dict[nn.Module, float] = {}
+
+    def before(layer: nn.Module, _: object) -> None:
+        spent.setdefault(layer, []).append(-time.perf_counter())
+
+    def after(layer: nn.Module, _: object, output: Tensor) -> None:
+        spent[layer][-1] += time.perf_counter()
+        arithmetic[layer] = 2.0 * output.numel() * layer.weight[0].numel() if isinstance(layer, nn.Conv2d) else 0.0
+
+    for layer in network.modules():
+        if kind_of(layer):
+            layer.register_forward_pre_hook(before)
+            layer.register_forward_hook(after)
+    whole, product, ceiling = [], *gemm(torch.device("cpu"))
+    rates = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        with torch.inference_mode():
+            network(x)
+        whole.append(time.perf_counter() - start)
+        rates.append(rate(product, ceiling, 0.1, torch.device("cpu")))
+    total, flop = statistics.median(whole), sum(arithmetic.values())
+    rows: list[dict[str, object]] = []
+    for kind in ("depthwise convolutions", "other convolutions", "ReLU6"):
+        layers = [layer for layer in spent if kind_of(layer) == kind]
+        seconds = sum(statistics.median(spent[layer]) for layer in layers)
+        own = sum(arithmetic[layer] for layer in layers)
+        rows.append(
+            {
+                "what": f"of which {kind}",
+                "batch": batch,
+                "share_of_gemm_rate": f"{own / seconds / statistics.median(rates):.3f}" if own else "",
+                "share_of_time": f"{seconds / total:.2f}",
+                "share_of_arithmetic": f"{own / flop:.2f}",
+            }
+        )
+    return rows
+
+
 def measure(device: str, batch: int, rounds: int, seconds: float) -> list[dict[str, object]]:
     where = torch.device(device)
     product, operations = gemm(where)
@@ -98,7 +153,17 @@ def measure(device: str, batch: int, rounds: int, seconds: float) -> list[dict[s
         ceilings.append(rate(product, operations, seconds, where) / per_image)
         for key, work in timed.items():
             speeds[key].append(rate(work, key[1], seconds, where))
-    return [
+    about = {
+        "gflop_per_image": f"{per_image / 1e9:.4f}",
+        "device": torch.cuda.get_device_name() if where.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
+        "rounds": rounds,
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "version": __version__,
+        "torch": torch.__version__,
+        "command": COMMAND,
+    }
+    rows: list[dict[str, object]] = [
         {
             "what": what,
             "batch": n,
@@ -106,17 +171,11 @@ def measure(device: str, batch: int, rounds: int, seconds: float) -> list[dict[s
             "times_the_backbone_s_network": f"{np.median(np.divide(values, speeds[NETWORK, batch])):.2f}",
             # A CPU's absolute speed says more about the machine than about this library.
             "images_per_second": f"{statistics.median(values):.0f}" if where.type == "cuda" else "",
-            "gflop_per_image": f"{per_image / 1e9:.4f}",
-            "device": torch.cuda.get_device_name() if where.type == "cuda" else "cpu",
-            "threads": torch.get_num_threads(),
-            "rounds": rounds,
-            "load": f"{os.getloadavg()[0]:.1f}",
-            "version": __version__,
-            "torch": torch.__version__,
-            "command": COMMAND,
         }
         for (what, n), values in speeds.items()
     ]
+    rows += by_kind(batch, 10 * rounds) if where.type == "cpu" else []
+    return [row | about for row in rows]
 
 
 def main() -> None:
@@ -132,7 +191,7 @@ def main() -> None:
     rows = measure(args.device, args.batch, args.rounds, args.seconds)
     table = Table(*SHOWN)
     for row in rows:
-        table.add_row(*(str(row[field]) for field in SHOWN))
+        table.add_row(*(str(row.get(field, "")) for field in SHOWN))
     Console(width=130).print(table)
     write(args.out, rows, FIELDS)
 

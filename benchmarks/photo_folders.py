@@ -38,6 +38,7 @@ from votestream.images.class_folders import some
 from votestream.life.report import Score
 from votestream.photos.finding import Offer, Photo, PhotoError
 from votestream.photos.learning import teach
+from votestream.photos.opening import open_model
 from votestream.photos.reading import readings
 
 BACKBONES = (
@@ -59,16 +60,26 @@ class Photos(NamedTuple):
     labels: np.ndarray
 
 
+def settings_of(backbone: str, given: argparse.Namespace) -> dict[str, Any]:
+    """As `votestream learn` has them."""
+    name, _, look = backbone.partition("+")
+    settings = {"backbone": None if name == "auto" else name, "views": look or None, "stages": look or None}
+    return settings | {"learner": given.learner, "budget": None, "device": given.device, "max_pixels": None}
+
+
+def digest_of(parts: Parts, backbone: str, given: argparse.Namespace) -> str:
+    """Of the backbone that a new model gets; "auto" is one of the others."""
+    photos = [photo.path for photo in parts.rounds[0]]
+    return open_model(Path("none yet"), settings_of(backbone, given), given.seed, photos).backbone.digest
+
+
 class Judge:
     """One set of photos through one backbone."""
 
     def __init__(self, parts: Parts, backbone: str, given: argparse.Namespace) -> None:
         self.parts = parts
         self.problems: list[str] = []
-        name, _, look = backbone.partition("+")
-        self.settings = {"backbone": None if name == "auto" else name, "views": look or None, "stages": look or None}
-        self.settings |= {"learner": given.learner, "budget": None, "device": given.device, "max_pixels": None}
-        self.seed = given.seed
+        self.settings, self.seed = settings_of(backbone, given), given.seed
         self.accuracies: list[float] = []
         self.test: Photos | None = None
         self.model = self._taught(parts.rounds, self._after_round)
@@ -234,19 +245,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sets = [parts_of(folder, given.rounds, given.test_share, given.seed) for folder in given.folders]
         for text in (f"{parts.name}: {note}" for parts in sets for note in parts.notes):
             print(f"note: {text}", file=sys.stderr)
-        rows = []
+        rows: list[dict[str, Any]] = []
         for parts in sets:
             others = [photo for other in sets if other is not parts for photo in other.test]
+            done: dict[str, dict[str, Any]] = {}
             for backbone in given.backbones:
-                rows.append(judged(parts, backbone, others, given))
+                digest = digest_of(parts, backbone, given)
+                if digest not in done:
+                    done[digest] = judged(parts, backbone, others, given)
+                rows.append({**done[digest], "backbone": backbone})
                 print(f"{parts.name}, {backbone}: {rows[-1]['accuracy']} %", file=sys.stderr)
+                keep(rows[-1], given.out)
     except Refused as problem:
         sys.exit(f"photo_folders: {problem}")
     show(rows, Console(width=150))
-    key = ("photos", "backbone", "learner", "seed")
-    new = {tuple(str(row[name]) for name in key) for row in rows}
-    kept = [row for row in rows_of(given.out) if tuple(row[name] for name in key) not in new]
-    write(given.out, [*kept, *rows], FIELDS)
+
+
+def keep(row: dict[str, Any], path: Path) -> None:
+    """Add a row to the file, or put it in the place of the one of the same photos, backbone, learner and seed."""
+    names = ("photos", "backbone", "learner", "seed")
+    others = [old for old in rows_of(path) if any(old[name] != str(row[name]) for name in names)]
+    write(path, [*others, row], FIELDS)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from rich.table import Table
 from rows import COMMAND, RESULTS, write
 from votestream._version import __version__
 from votestream.backbones import Backbone
+from votestream.backbones.backbone import exact
 from votestream.common.cores import usable_cores
 from votestream.photos.finding import offer
 from votestream.photos.learning import _Teacher
@@ -85,7 +86,7 @@ def bare_network(backbone: Backbone) -> Callable[[], int]:
     batches = max(1, 40 // backbone.batch_size) if backbone.device.type == "cpu" else 30
 
     def work() -> int:
-        with torch.inference_mode():
+        with torch.inference_mode(), exact(backbone.device):
             for _ in range(batches):
                 backbone._output(x)
         if backbone.device.type == "cuda":

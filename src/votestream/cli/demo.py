@@ -82,7 +82,7 @@ def report_memory(console: Console, outcome: Outcome) -> None:
 
 
 def show_photos(console: Console, cutouts: int = 12) -> None:
-    """Real photos through the photo network: the two that come along with scikit-learn (CC BY 2.0; its README names whose)."""
+    """Real photos through the photo network: the two that come along with scikit-learn (both CC BY 2.0)."""
     from sklearn.datasets import load_sample_image
 
     photos = {"temple": load_sample_image("china.jpg"), "flower": load_sample_image("flower.jpg")}

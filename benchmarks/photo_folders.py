@@ -3,6 +3,7 @@
     python benchmarks/photo_folders.py flowers signs                     # rows to results/photo_folders.csv
     python benchmarks/photo_folders.py MY_PHOTOS --out my_photos.csv
     python benchmarks/photo_folders.py MY_PHOTOS --backbones auto timm:vit_small_patch14_dinov2.lvd142m
+    python benchmarks/photo_folders.py --show                            # the rows there are, as in docs/photos.md
 
 A folder holds one folder of photos for each class, and a share of each class is drawn for the test; or it holds `train`
 and `test`, or rounds (`round1`, `round2`, ...) and `test`, with class folders in each. The classes are taught in rounds
@@ -222,9 +223,26 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
         console.print(table)
 
 
+def as_markdown(rows: list[dict[str, str]]) -> str:
+    """As in docs/photos.md: AUROC, and in brackets known and unknown photos that are called unknown."""
+
+    def told(row: dict[str, str], what: str) -> str:
+        auroc, alarms, found = (row[f"{what}: {name}"] for name in ("AUROC", "false alarms", "found"))
+        return f"{auroc} ({alarms}, {found})" if auroc else ""
+
+    lines = ["| photos | backbone | accuracy | ECE | other half unknown | other set unknown |", "|---" * 6 + "|"]
+    sets = list(dict.fromkeys(row["photos"] for row in rows))
+    for row in sorted(rows, key=lambda row: sets.index(row["photos"])):
+        accuracy = f"{row['accuracy']} ({row['low']} to {row['high']})"
+        cells = row["photos"], f"`{row['backbone']}`", accuracy, row["ECE"], told(row, "half"), told(row, "others")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("folders", type=Path, nargs="*")
+    parser.add_argument("--show", action="store_true", help="only print the rows of --out, as Markdown")
     parser.add_argument(
         "--backbones", nargs="+", default=BACKBONES, help="names of backbones, with +quick or +careful behind them"
     )
@@ -239,6 +257,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--out", type=Path, default=RESULTS / "photo_folders.csv", help="rows are added or replaced there"
     )
     given = parser.parse_args(arguments)
+    if given.show:
+        print(as_markdown(rows_of(given.out)))
+        return
+    if not given.folders:
+        parser.error("name a folder of photos, one folder in it for each class")
     if given.rounds < 1 or not 0 < given.test_share < 1:
         parser.error("--rounds must be at least 1, --test-share between 0 and 1")
     try:

@@ -55,6 +55,16 @@ def test_a_folder_of_class_folders_is_split_taught_in_rounds_and_judged(
     assert rows[1]["half: AUROC"] == ""  # two classes have no half of several
     assert "colours: 4 classes, 32 photos taught, 16 tested" in capsys.readouterr().out
     assert len(judged(script, "colours")) == 2  # the row is replaced, the other one stays
+    capsys.readouterr()
+    script.main(["--show", "--out", "rows.csv"])
+    assert f"| colours | `auto` | {first['accuracy']} ({first['low']} to {first['high']}) |" in capsys.readouterr().out
+
+
+def test_the_table_in_the_docs_is_that_of_the_rows(script: ModuleType) -> None:
+    root = BENCHMARKS.parent
+    table = script.as_markdown(script.rows_of(root / "results" / "photo_folders.csv"))
+    assert len(table.splitlines()) > 5
+    assert table in (root / "docs" / "photos.md").read_text()
 
 
 def test_rounds_and_a_test_part_are_taken_as_they_stand(parts_of, tmp_path: Path) -> None:

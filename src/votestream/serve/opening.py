@@ -140,9 +140,8 @@ def _found(path: Path, settings: EngineSettings) -> Found:
         ("--learner", settings.learner, learner.name),
     ):
         if wish not in (None, own):
-            raise PhotoError(
-                f"{path} was begun with {shown(own)}, which stays: leave {option} out, or name a new file."
-            )
+            begun = "taught rows of numbers" if own is None else f"begun with {shown(own)}, which stays"
+            raise PhotoError(f"{path} was {begun}: leave {option} out, or name another file for a new model.")
     learner = _finish_photos(path, learner, backbone)
     return Found(learner, backbone, fingerprint(learner) or "")
 

@@ -50,10 +50,11 @@ class Entry(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """What a model file holds: all changes up to a number. The fingerprint is empty where there is no file."""
+    """What a model file holds: all changes up to a number, so many samples. Without a file, there is no fingerprint."""
 
     number: int
     fingerprint: str
+    samples: int
 
 
 class Kept(NamedTuple):
@@ -112,7 +113,7 @@ class LessonsFile:
                     f"{self.path} is of version {version}, and this VoteStream reads {VERSION}: update it."
                 )
             if (found := self._one("PRAGMA quick_check(1)")) != "ok":
-                raise sqlite3.DatabaseError(found)
+                raise sqlite3.DatabaseError(" ".join(found.split()))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -16,9 +16,10 @@ from votestream.io import model_files
 from votestream.learners import Learner
 from votestream.life.journal import fingerprint
 from votestream.photos.taught_model import maker
-from votestream.serve.changes import Job, Learn, Undo, calls_of, make_again, perform
+from votestream.serve.changes import Job, Learn, Undo, calls_of, make_again, perform, samples_of
 from votestream.serve.journal import Entry, Folded, Kept, LessonsFile
 from votestream.serve.messages import BadRequest, Change, Conflict, DiskProblem, Failed, NotThere, ServeError, Taught
+from votestream.serve.photo_notes import note_classes, settle_notes
 from votestream.serve.promises import as_json
 from votestream.serve.view import RECENT, View, file_parts
 
@@ -36,7 +37,7 @@ class ServedModel:
         self.learner, self.backbone = learner, backbone
         self.number = journal.last_number()
         self.bases = journal.bases()
-        self.folded = journal.folded() or Folded(0, "")
+        self.folded = journal.folded() or Folded(0, "", 0)
         self.recent = journal.newest(RECENT)
         self.copies: list[View] = []  # of which a lesson newer than them is taken back quickly
         self.made: list[Entry] = []  # by the last `change`
@@ -193,9 +194,10 @@ class ServedModel:
     def fold(self) -> None:
         """Bring the model file up to date. Raises OSError or sqlite3.Error; the lessons are safe in any case."""
         began = time.perf_counter()
-        coming = Folded(self.number, fingerprint(self.learner) or "")
+        coming = Folded(self.number, fingerprint(self.learner) or "", samples_of(self.learner))
         with self.journal.transaction():
             self.journal.set_note("coming", coming)
+        noted = note_classes(self.path, self.folded, self.journal.entries(self.folded.number), coming)
         if coming.fingerprint:
             model_files.write(self.path, *file_parts(self.learner, self.backbone))
         elif self.folded.fingerprint:  # its first lessons were taken back: there is no model again
@@ -204,6 +206,8 @@ class ServedModel:
         with self.journal.transaction():
             self.journal.set_note("folded", coming)
         self.folded = coming
+        if noted:
+            settle_notes(self.path, coming)
         self.tidy()
         self.fold_seconds = time.perf_counter() - began
 

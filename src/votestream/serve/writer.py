@@ -162,7 +162,7 @@ class Writer:
             self._model.fold()
             self._fold_at = self._fold_problem = None
             self.counts["folds"] += 1
-        except (OSError, sqlite3.Error) as problem:
+        except Exception as problem:  # whatever it is: the lessons are on disk, and are learned from there again
             reason = getattr(problem, "strerror", None) or problem
             self._fold_problem = f"{self._model.path} cannot be written: {reason}. The lessons are safe beside it."
             self._fold_at = time.monotonic() + self._settings.fold_seconds

@@ -16,7 +16,7 @@ from serve.taught import Told, learn, png, rows_of, upload
 from votestream.life.journal import fingerprint
 from votestream.photos.decisions import Decisions
 from votestream.photos.finding import PhotoError
-from votestream.serve import events
+from votestream.serve import events, promises
 from votestream.serve.engine import Engine
 from votestream.serve.messages import BadRequest, Conflict, Failed, NotReady, NotThere, TooBusy, Upload
 from votestream.serve.settings import EngineSettings
@@ -452,3 +452,31 @@ def test_a_slow_listener_is_told_what_it_missed(monkeypatch):
     ]
     slow.close()
     assert len(all_of_them) == 0
+
+
+def test_only_so_many_answers_are_kept(opened, monkeypatch):
+    monkeypatch.setattr(promises, "KEYS", 3)
+    engine = opened()
+    for n in range(6):
+        engine.learn([upload(n)], "grey", key=str(n)).result()
+    kept = engine._model.journal.kept_answers()
+    assert [each.key for each in kept] == ["2", "3", "4", "5"]  # the oldest goes with the next change
+    assert engine.learn([upload(4)], "grey", key="4").result().lessons[0].lesson == 5
+    assert engine.learn([upload(0)], "grey", key="0").result().lessons[0].lesson == 7
+
+
+def test_a_looker_that_stumbles_goes_on(opened, monkeypatch):
+    engine = opened()
+    engine.learn([upload(10)], "night").result()
+
+    def stumble(*arguments):
+        raise RuntimeError("a bug")
+
+    for owner, name in ((engine._sight.backbone, "of_prepared"), (engine._looker, "_finished")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, stumble)
+            for ask in (lambda: engine.predict([upload()]), lambda: engine.learn([upload()], "grey")):
+                with pytest.raises(Failed, match="a bug"):
+                    ask().result(10)
+    assert engine.predict([upload()]).result(10).answers[0].label == "night"
+    assert engine.describe()["lesson"] == 1

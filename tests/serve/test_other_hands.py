@@ -331,3 +331,21 @@ def test_rows_from_votestream_models_may_be_taught_too(path, photos):
     assert engine.learn_features(row, ["red"]).result().lessons[0].was is not None
     engine.close()
     assert counts(path)["red"] == 7
+
+
+def test_a_model_file_changed_while_it_is_served_is_not_overwritten(path):
+    engine = Engine.open(path, EngineSettings(backbone="pixels", fold_seconds=0))
+    engine.learn_features(rows_of("cat"), ["cat"]).result()
+    while engine.statistics()["unfolded"]:
+        engine._writer._thread.join(0.01)
+    other = vs.load(path).partial_fit(rows_of("fir"), ["fir"])
+    other.save(path)
+    engine.learn_features(rows_of("dog"), ["dog"]).result()
+    while engine.problem is None:
+        engine._writer._thread.join(0.01)
+    assert "changed by something else meanwhile, which stays. Restart the service" in engine.problem
+    engine.close()
+    assert vs.load(path).classes_.tolist() == ["cat", "fir"]
+    engine = Engine.open(path, EngineSettings())
+    engine.close()
+    assert vs.load(path).classes_.tolist() == ["cat", "dog", "fir"]

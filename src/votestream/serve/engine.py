@@ -24,7 +24,7 @@ from votestream.serve.events import Events, Subscription
 from votestream.serve.looker import Glance, Looker
 from votestream.serve.messages import Answer, Answers, BadRequest, Failed, Label, NotReady, ServeError, Taught, Upload
 from votestream.serve.opening import open_served
-from votestream.serve.promises import Keys, Promise, request_digest
+from votestream.serve.promises import Promise, request_digest
 from votestream.serve.room import Room
 from votestream.serve.settings import EngineSettings
 from votestream.serve.sight import Sight
@@ -57,11 +57,10 @@ class Engine:
         self._closing = threading.Lock()
         self._stopping = False
         self._events = Events()
-        self._keys = Keys(model.journal.kept_answers())
         self._journal_bytes = model.journal.bytes_on_disk
         self._model = model
         self._counts: Counter[str] = Counter()
-        self._writer = Writer(model, settings, self._keys, self._events)
+        self._writer = Writer(model, settings, self._events)
         view = self._writer.view
         self._sight = Sight(view.backbone, not view.fitted, settings)
         images = Room("images", settings.most_images, settings.most_image_bytes)
@@ -138,7 +137,7 @@ class Engine:
     def _keyed(self, key: str | None, parts: list[Any], start: Callable[[Promise], None]) -> Future[Any]:
         """Start what the request asks for, unless one with its key was started before."""
         self._check_open()
-        claimed = Promise() if key is None else self._keys.claim(key, request_digest(*parts))
+        claimed = Promise() if key is None else self._model.keys.claim(key, request_digest(*parts))
         if isinstance(claimed, Future):
             return claimed
         future = claimed.future()

@@ -14,7 +14,7 @@ from votestream.serve.changes import Job, Learn, Undo, counts_of
 from votestream.serve.events import Events
 from votestream.serve.journal import Entry
 from votestream.serve.messages import Change, DiskProblem, Failed, NotReady, ServeError, Taught
-from votestream.serve.promises import Keys, Promise
+from votestream.serve.promises import Promise
 from votestream.serve.room import Room
 from votestream.serve.settings import EngineSettings
 from votestream.serve.state import ServedModel
@@ -35,8 +35,8 @@ class Waiting:
 class Writer:
     """`view` is the newest state that is on disk."""
 
-    def __init__(self, model: ServedModel, settings: EngineSettings, keys: Keys, events: Events) -> None:
-        self._model, self._settings, self._keys, self._events = model, settings, keys, events
+    def __init__(self, model: ServedModel, settings: EngineSettings, events: Events) -> None:
+        self._model, self._settings, self._events = model, settings, events
         self.view: View = model.view
         self.dead = False
         self._problem: str | None = None  # with lessons
@@ -133,8 +133,6 @@ class Writer:
                 self.counts["refused"] += 1
                 waiting.promise.fail(outcome)
             else:
-                if waiting.promise.kept is not None:
-                    self._keys.keep(waiting.promise.kept, outcome)
                 waiting.promise.resolve(outcome)
 
     def _show(self, before: int, outcomes: list[Taught | Change | ServeError]) -> None:

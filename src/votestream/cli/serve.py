@@ -146,7 +146,8 @@ def models_in(place: Path) -> dict[str, Path]:
     found = {file.stem: file for file in sorted(place.glob("*.safetensors")) if file.is_file()}
     if not found:
         raise Refused(
-            f"{place} holds no model file (*.safetensors). Name one, such as {place / 'model.safetensors'}, and it is made."
+            f"{place} holds no model file (*.safetensors). Name one, such as {place / 'model.safetensors'}, and it is "
+            "made."
         )
     return found
 
@@ -190,7 +191,8 @@ def _checked(token: str | None, host: str) -> str | None:
         )
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
         raise Refused(
-            f"A token must have at least {SHORTEST_TOKEN} letters, digits, - and _, such as {secrets.token_urlsafe(16)}."
+            f"A token must have at least {SHORTEST_TOKEN} characters, each a letter, a digit, - or _, such as "
+            f"{secrets.token_urlsafe(16)}."
         )
     return token
 

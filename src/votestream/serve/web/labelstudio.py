@@ -182,5 +182,4 @@ def _listed(value: object) -> list[dict[str, Any]]:
 
 def _version(engine: Engine) -> str:
     """Changes with each lesson, so that Label Studio asks for new predictions."""
-    about = engine.describe()
-    return f"{about['name']}-{about['lesson']}"
+    return f"{engine.name.removesuffix('.safetensors')}-{engine.describe()['lesson']}"

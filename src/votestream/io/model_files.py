@@ -40,7 +40,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
             os.fsync(file.fileno())
         os.chmod(name, permissions(path))
         os.replace(name, path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def packed(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -116,7 +116,7 @@ def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
     return made.hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system lets a folder be opened."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -18,7 +18,7 @@ TOP = 5  # probabilities given, unless another number is asked for
 class Decisions:
     """The decisions on some rows of features, one after another: numbers and words.
 
-    With `top`, in words the so many likeliest classes. `unknown` is the share of known samples that may be called
+    `top` is the number of likeliest classes that are told. `unknown` is the share of known samples that may be called
     unknown by mistake. `nearest` is the label of the exemplar nearest to each row, where exemplars vote.
     """
 
@@ -42,13 +42,14 @@ class Decisions:
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], str]]:
         for row in range(len(self.probabilities)):
-            yield self._numbers(row), self._words(row)
+            yield self.numbers(row, self.top), self.words(row, self.top)
 
     def _ranked(self, row: int) -> NDArray[np.intp]:
         return np.argsort(-self.probabilities[row], kind="stable")
 
-    def _numbers(self, row: int) -> dict[str, Any]:
-        ranked, p = self._ranked(row)[: self.top or TOP], self.probabilities[row]
+    def numbers(self, row: int, top: int | None = None) -> dict[str, Any]:
+        """Fit for JSON, with the so many likeliest classes."""
+        ranked, p = self._ranked(row)[: top or TOP], self.probabilities[row]
         numbers: dict[str, Any] = {
             "label": self.classes[ranked[0]],
             "confidence": round(float(p[ranked[0]]), 6),
@@ -74,14 +75,15 @@ class Decisions:
     def _is_unknown(self, row: int) -> bool:
         return self.unknown_scores is not None and bool(self.unknown_scores[row] > 1 - self.unknown)
 
-    def _words(self, row: int) -> str:
+    def words(self, row: int, top: int | None = None) -> str:
+        """The label and what decided; with `top`, the so many likeliest classes."""
         first, *others = self._ranked(row).tolist()
         p = self.probabilities[row]
         if self._is_unknown(row):
-            nearest = (first, *others)[: self.top or 1]
+            nearest = (first, *others)[: top or 1]
             return f"unknown  (nearest: {', '.join(f'{self.classes[c]} {_percent(p[c])}' for c in nearest)})"
-        if self.top:
-            return ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in (first, *others)[: self.top])
+        if top:
+            return ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in (first, *others)[:top])
         answer = f"{self.classes[first]} {_percent(p[first])}"
         if not others:
             return f"{answer}  (the only class it knows)"

@@ -10,7 +10,7 @@ export async function rename(label, to, classes) {
   const other = classes.find((each) => String(each.label) === to);
   if (other) {
     const title = `Merge ${label} into ${to}?`;
-    const words = `There is a class called ${to} already, with ${counted(other.count, "image")}. Both become one class, ${to}.`;
+    const words = `There is a class called ${to} already${imagesOf(other)}. Both become one class, ${to}.`;
     if ((await ask(title, words, [["", "Cancel"], ["merge", "Merge", "main"]])) !== "merge") return;
   }
   await attempt(async () => {
@@ -21,7 +21,7 @@ export async function rename(label, to, classes) {
 
 export async function forget({ label, count }) {
   const words = [
-    `What was learned from ${counted(count, "image")} of ${label} is removed from the model.`,
+    `What was learned of ${label}${imagesOf({ count })} is removed from the model.`,
     "Images are not kept, so it can only be taught again from images you still have.",
   ];
   if ((await ask(`Forget ${label}?`, words, [["", "Cancel"], ["forget", "Forget", "danger"]])) !== "forget") return;
@@ -38,6 +38,8 @@ export async function undo(each, done) {
     done(told);
   });
 }
+
+const imagesOf = ({ count }) => (count === null ? "" : ` (${counted(count, "image")})`);
 
 async function attempt(change) {
   try {

@@ -184,7 +184,7 @@ function kept(order, labels) {
 
 /** How much a class has been taught, and how it did when it was tested before learning. */
 function about({ count, tested, right }) {
-  const images = counted(count, "image");
+  const images = count === null ? "" : counted(count, "image");
   if (!tested) return count < 3 ? `${images}: barely known` : images;
   return `${images}, ${right} of ${tested} right`;
 }

@@ -44,7 +44,7 @@ function render() {
   document.body.classList.toggle("empty", empty);
   document.title = `${model.name} · VoteStream`;
   $("model-name").textContent = model.name;
-  $("counts").textContent = empty ? "" : `${counted(model.images, "image")}, ${counted(model.classes.length, "class", "classes")}`;
+  $("counts").textContent = empty ? "" : summary(model);
   $("download-button").hidden = empty;
   tell($("kept"), empty ? "" : kept(model));
   showSpark(model.track);
@@ -53,6 +53,11 @@ function render() {
   showLessons(model, ready(), undo);
   renderMode();
   renewAnswers();
+}
+
+function summary({ images, classes: all }) {
+  const known = counted(all.length, "class", "classes");
+  return images === null ? known : `${counted(images, "image")}, ${known}`; // not every learner counts
 }
 
 /** What the server keeps, said plainly. */

@@ -86,15 +86,15 @@ export class Queue extends EventTarget {
   async #send(job, batch, files) {
     if (job.kind === "learn") {
       const told = await api.learn(job.label, files, randomKey(), this.#stop.signal);
-      pair(batch, told.lessons, job.each);
+      pair(batch, told.lessons, told.problems, job.each);
       this.#fire("taught", told);
       if (told.problems.length) this.#fire("problems", told.problems);
       return;
     }
     const told = await api.predict(files, 50, this.#stop.signal);
-    // One file alone is answered without a list.
-    pair(batch, told.answers ?? [{ file: batch[0].file.name, ...told }], job.each);
-    if (told.problems?.length) this.#fire("problems", told.problems);
+    const { answers = [told], problems = [] } = told; // one file alone is answered without a list
+    pair(batch, answers, problems, job.each);
+    if (problems.length) this.#fire("problems", problems);
   }
 
   #fire(name, detail) {
@@ -106,10 +106,10 @@ const pieces = (items, most) =>
   Array.from({ length: Math.ceil(items.length / most) }, (_, at) => items.slice(at * most, (at + 1) * most));
 
 /** Results come in the order of the files and leave out those with a problem; names may be there twice. */
-function pair(items, results, each) {
+function pair(items, results, problems, each) {
   let at = 0;
   for (const item of items) {
-    const mine = at < results.length && results[at].file === item.file.name;
+    const mine = !problems.length || results[at]?.file === item.file.name;
     each(item, mine ? results[at++] : null);
   }
 }

@@ -2,21 +2,11 @@
 
 import * as api from "./api.js";
 import { ask } from "./dialogs.js";
-import { $, el, size } from "./dom.js";
+import { $, el } from "./dom.js";
 
 export async function download(model) {
-  const exports = (model.exports ?? []).map((each) => [each.url, each.name]);
-  const words = [
-    `${model.name}: everything that was learned, ${size(model.bytes)} in memory. votestream, vs.load() and another votestream serve open it.`,
-  ];
-  const choice = await ask("Download the model", words, [["", "Cancel"], ...exports, ["file", "Download", "main"]]);
-  if (choice === "file") saveBlob(await api.modelFile(), model.name.endsWith(".safetensors") ? model.name : `${model.name}.safetensors`);
-  else if (choice) saveBlob(await api.exported(choice), choice.split("/").at(-1));
-}
-
-function saveBlob(blob, name) {
-  const url = URL.createObjectURL(blob);
-  el("a", { href: url, download: name }).click();
+  const url = URL.createObjectURL(await api.modelFile());
+  el("a", { href: url, download: `${model.name.replace(/\.safetensors$/, "")}.safetensors` }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 

@@ -174,7 +174,7 @@ def _part(value: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _listed(value: object) -> list[dict[str, Any]]:
     """Objects, of which Label Studio sends one by itself."""
-    found = value if isinstance(value, list) else [value]
+    found: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(one, dict) for one in found):
         raise BadRequest("Tasks, annotations and results must be JSON objects.")
     return found

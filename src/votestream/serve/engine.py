@@ -22,7 +22,18 @@ from votestream.photos.sidecar import followed
 from votestream.serve.changes import Forget, Job, Learn, Rename, Undo, checked_label, sentence
 from votestream.serve.events import Events, Subscription
 from votestream.serve.looker import Glance, Looker
-from votestream.serve.messages import Answer, Answers, BadRequest, Failed, Label, NotReady, ServeError, Taught, Upload
+from votestream.serve.messages import (
+    Answer,
+    Answers,
+    BadRequest,
+    Change,
+    Failed,
+    Label,
+    NotReady,
+    ServeError,
+    Taught,
+    Upload,
+)
 from votestream.serve.opening import open_served
 from votestream.serve.promises import Promise, request_digest
 from votestream.serve.room import Room
@@ -271,6 +282,10 @@ class Engine:
             "problem": self.problem,
             "remarks": self.remarks,
         }
+
+    def answered(self, key: str) -> Taught | Change | None:
+        """What a change with that key was answered; None where there was none, or 10,000 others since."""
+        return self._keys.find(key)
 
     def model_file(self) -> tuple[str, bytes]:
         """ETag and bytes of the model's file as it is now."""

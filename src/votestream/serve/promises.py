@@ -99,6 +99,12 @@ class Keys:
             made.keys = self
             return made
 
+    def find(self, key: str) -> Taught | Change | None:
+        """What a request with that key was answered."""
+        with self._lock:
+            done = self._answered.get(key)
+        return None if done is None else from_json(done.answer)
+
     def release(self, promise: Promise) -> None:
         with self._lock:
             if promise.kept is not None and self._under_way.get(promise.kept.key) is promise:

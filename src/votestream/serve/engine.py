@@ -285,7 +285,7 @@ class Engine:
 
     def answered(self, key: str) -> Taught | Change | None:
         """What a change with that key was answered; None where there was none, or 10,000 others since."""
-        return self._keys.find(key)
+        return self._model.keys.find(key)
 
     def model_file(self) -> tuple[str, bytes]:
         """ETag and bytes of the model's file as it is now."""

@@ -480,3 +480,14 @@ def test_a_looker_that_stumbles_goes_on(opened, monkeypatch):
                     ask().result(10)
     assert engine.predict([upload()]).result(10).answers[0].label == "night"
     assert engine.describe()["lesson"] == 1
+
+
+def test_a_key_whose_senders_all_hung_up_may_be_sent_again(opened, held):
+    engine = opened()
+    first = engine.learn_features(rows_of("cat"), ["cat"])
+    taken_out(engine)
+    given_up = engine.learn_features(rows_of("dog"), ["dog"], key="k")
+    assert given_up.cancel()
+    held.set()
+    first.result(10)
+    assert engine.learn_features(rows_of("dog"), ["dog"], key="k").result(10).lessons[0].lesson == 2

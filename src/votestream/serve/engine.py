@@ -152,6 +152,7 @@ class Engine:
         if isinstance(claimed, Future):
             return claimed
         future = claimed.future()
+        assert future is not None
         try:
             start(claimed)
         except ServeError as problem:
@@ -167,20 +168,20 @@ class Engine:
         view = self._view
         if view.backbone is None:
             raise BadRequest("The model was taught rows of numbers, not images: send such rows.")
-        promise = Promise()
-        future = promise.future()
-        self._looker.look(uploads, promise, top)
-        return future
+        return self._keyed(None, [], lambda promise: self._looker.look(uploads, promise, top))
 
     def predict_features(self, rows: ArrayLike, top: int | None = None) -> Future[Answers]:
         """Predict rows of features."""
         features = _as_rows(rows)
         self._check_asked(features, top)
         self._asked.enter(1, features.nbytes)
-        promise = Promise()
-        future = promise.future()
-        self._answering.submit(self._answer_features, promise, features, top)
-        return future
+        return self._keyed(None, [], lambda promise: self._answer_soon(promise, features, top))
+
+    def _answer_soon(self, promise: Promise, rows: NDArray[np.float32], top: int | None) -> None:
+        try:
+            self._answering.submit(self._answer_features, promise, rows, top)
+        except RuntimeError:  # it was closed meanwhile
+            raise NotReady("The service is stopping.") from None
 
     def _check_asked(self, what: Any, top: int | None) -> None:
         self._check_open()

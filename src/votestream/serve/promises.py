@@ -27,10 +27,12 @@ class Promise:
         self._futures: list[Future[Any]] = []
         self._begun = self._over = False
 
-    def future(self) -> Future[Any]:
+    def future(self) -> Future[Any] | None:
+        """For one more who waits; None where it is over."""
         made: Future[Any] = Future()
         with self._lock:
-            assert not self._over
+            if self._over:
+                return None
             if self._begun:
                 made.set_running_or_notify_cancel()
             self._futures.append(made)
@@ -49,6 +51,7 @@ class Promise:
                 self._begun = bool(self._futures)
             if self._begun:
                 return not self._over
+            self._over = True
         self._finish()
         return False
 
@@ -93,8 +96,8 @@ class Keys:
                 future: Future[Any] = Future()
                 future.set_result(from_json(done.answer))
                 return future
-            if promise is not None:
-                return promise.future()
+            if promise is not None and (joined := promise.future()) is not None:
+                return joined
             made = self._under_way[key] = Promise(Kept(key, digest, ""))
             made.keys = self
             return made

@@ -21,6 +21,7 @@ from votestream.serve.state import ServedModel
 from votestream.serve.view import View, told
 
 LOG = logging.getLogger("votestream.serve")
+SAVING = 0.2  # share of the time that writing the model file may take
 TOGETHER = 64  # jobs put on disk in one go; more would keep the first of them waiting
 
 
@@ -48,6 +49,7 @@ class Writer:
         self._changed = threading.Condition()
         self._stopping = False
         self._fold_at: float | None = time.monotonic() if model.unfolded else None
+        self._folded_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="write", daemon=True)
         self._thread.start()
 
@@ -141,10 +143,11 @@ class Writer:
             return
         self.view = model.view
         self.largest_group = max(self.largest_group, model.number - before)
+        soonest = self._folded_at + model.fold_seconds / SAVING
         if self._fold_at is None:
-            self._fold_at = time.monotonic() + self._settings.fold_seconds
+            self._fold_at = max(soonest, time.monotonic() + self._settings.fold_seconds)
         if model.unfolded >= self._settings.fold_lessons and self._fold_problem is None:
-            self._fold_at = time.monotonic()
+            self._fold_at = max(soonest, time.monotonic())
         for outcome in outcomes:
             if isinstance(outcome, Taught):
                 self.counts["lessons"] += len(outcome.lessons)
@@ -159,6 +162,7 @@ class Writer:
         try:
             self._model.fold()
             self._fold_at = self._fold_problem = None
+            self._folded_at = time.monotonic()
             self.counts["folds"] += 1
         except Exception as problem:  # whatever it is: the lessons are on disk, and are learned from there again
             reason = getattr(problem, "strerror", None) or problem

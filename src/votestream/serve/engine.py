@@ -35,7 +35,7 @@ from votestream.serve.messages import (
     Upload,
 )
 from votestream.serve.opening import open_served
-from votestream.serve.promises import Keys, Promise, request_digest
+from votestream.serve.promises import Promise, request_digest
 from votestream.serve.room import Room
 from votestream.serve.settings import EngineSettings
 from votestream.serve.sight import Sight
@@ -68,11 +68,10 @@ class Engine:
         self._closing = threading.Lock()
         self._stopping = False
         self._events = Events()
-        self._keys = Keys(model.journal.kept_answers())
         self._journal_bytes = model.journal.bytes_on_disk
         self._model = model
         self._counts: Counter[str] = Counter()
-        self._writer = Writer(model, settings, self._keys, self._events)
+        self._writer = Writer(model, settings, self._events)
         view = self._writer.view
         self._sight = Sight(view.backbone, not view.fitted, settings)
         images = Room("images", settings.most_images, settings.most_image_bytes)
@@ -149,10 +148,11 @@ class Engine:
     def _keyed(self, key: str | None, parts: list[Any], start: Callable[[Promise], None]) -> Future[Any]:
         """Start what the request asks for, unless one with its key was started before."""
         self._check_open()
-        claimed = Promise() if key is None else self._keys.claim(key, request_digest(*parts))
+        claimed = Promise() if key is None else self._model.keys.claim(key, request_digest(*parts))
         if isinstance(claimed, Future):
             return claimed
         future = claimed.future()
+        assert future is not None
         try:
             start(claimed)
         except ServeError as problem:
@@ -168,20 +168,20 @@ class Engine:
         view = self._view
         if view.backbone is None:
             raise BadRequest("The model was taught rows of numbers, not images: send such rows.")
-        promise = Promise()
-        future = promise.future()
-        self._looker.look(uploads, promise, top)
-        return future
+        return self._keyed(None, [], lambda promise: self._looker.look(uploads, promise, top))
 
     def predict_features(self, rows: ArrayLike, top: int | None = None) -> Future[Answers]:
         """Predict rows of features."""
         features = _as_rows(rows)
         self._check_asked(features, top)
         self._asked.enter(1, features.nbytes)
-        promise = Promise()
-        future = promise.future()
-        self._answering.submit(self._answer_features, promise, features, top)
-        return future
+        return self._keyed(None, [], lambda promise: self._answer_soon(promise, features, top))
+
+    def _answer_soon(self, promise: Promise, rows: NDArray[np.float32], top: int | None) -> None:
+        try:
+            self._answering.submit(self._answer_features, promise, rows, top)
+        except RuntimeError:  # it was closed meanwhile
+            raise NotReady("The service is stopping.") from None
 
     def _check_asked(self, what: Any, top: int | None) -> None:
         self._check_open()
@@ -286,7 +286,7 @@ class Engine:
 
     def answered(self, key: str) -> Taught | Change | None:
         """What a change with that key was answered; None where there was none, or 10,000 others since."""
-        return self._keys.find(key)
+        return self._model.keys.find(key)
 
     def model_file(self) -> tuple[str, bytes]:
         """ETag and bytes of the model's file as it is now."""

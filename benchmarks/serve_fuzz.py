@@ -21,6 +21,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -119,6 +120,9 @@ class Tally:
             self.statuses[kind][outcome[0]] += 1
             self.slowest[kind] = max(self.slowest[kind], outcome[1])
 
+    def measure(self, kind: str, attack: Callable[[], tuple[int, float]]) -> None:
+        self.add(kind, attack())
+
     def row(self, kind: str) -> dict[str, Any]:
         statuses = self.statuses[kind]
         refused = sum(n for status, n in statuses.items() if 400 <= status < 500)
@@ -154,12 +158,12 @@ def besiege(client: httpx.Client, port: int, tally: Tally) -> float:
     """Slow and oversized clients at once; the slowest answer of those who behaved meanwhile, in seconds."""
     attacks: list[tuple[str, Callable[[], tuple[int, float]]]] = []
     for how in ("headers", "body"):
-        attacks += [(f"slow {how}", lambda how=how: slow(port, how))] * 20  # type: ignore[misc]
+        attacks += [(f"slow {how}", partial(slow, port, how))] * 20
     for how in ("announced", "whole", "chunked"):
-        attacks += [(f"oversized, {how}", lambda how=how: oversized(port, how))] * 2  # type: ignore[misc]
+        attacks += [(f"oversized, {how}", partial(oversized, port, how))] * 2
     slowest = 0.0
     with ThreadPoolExecutor(len(attacks)) as pool:
-        waiting = [pool.submit(lambda kind, attack: tally.add(kind, attack()), *one) for one in attacks]
+        waiting = [pool.submit(tally.measure, kind, attack) for kind, attack in attacks]
         while not all(one.done() for one in waiting):
             began = time.perf_counter()
             client.post("/v1/predict", content=PROBE).raise_for_status()

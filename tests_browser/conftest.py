@@ -1,6 +1,7 @@
-"""A real browser, and a real service for each test. Without Chromium everything here is skipped.
+"""A real browser and real services. Without Chromium everything here is skipped.
 
-The next service starts while a test runs. `--screenshots` writes the pictures of the docs to docs/images.
+`page` and `model` are of a model that knows six images each of brick and leaf; `empty` is of one that knows nothing,
+with a service of its own. `--screenshots` writes the pictures of the docs to docs/images.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pictures import write_video
-from served import Served
+from pictures import jpeg, write_video
+from served import BACKBONE, Model, Served
 from the_page import ThePage
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+COPIES = 32  # models that one service holds for the tests, one for each
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,58 +47,64 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         browser.close()
 
 
-class Stock:
-    """Services that have started already."""
-
-    def __init__(self, make: Callable[[], Served]) -> None:
-        self.make = make
-        self.spare = make()
-
-    def take(self) -> Served:
-        taken = self.spare.ready()
-        self.spare = self.make()
-        return taken
-
-
 @pytest.fixture(scope="session")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
-    stock = Stock(lambda: Served(tmp_path_factory.mktemp("served")))
-    yield stock
-    stock.spare.close()
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Model]]:
+    """Models that know two classes, each for one test."""
+    folder = tmp_path_factory.mktemp("models")
+    first = Served(folder / "shop-0.safetensors", "--backbone", BACKBONE).ready()
+    for number in range(6):
+        for kind in ("brick", "leaf"):
+            Model(first).post(f"learn?label={kind}", jpeg(kind, number), "image/jpeg")
+    first.stop()
+    for beside in folder.glob("*.lessons*"):
+        beside.unlink()
+    for number in range(1, COPIES):
+        shutil.copy(first.model, folder / f"shop-{number}.safetensors")
+    served = Served(folder).ready()
+    yield iter([Model(served, f"shop-{number}") for number in range(COPIES)])
+    served.close()
 
 
 @pytest.fixture
-def served(stock: Stock) -> Iterator[Served]:
-    """A service whose model has learned nothing yet."""
-    served = stock.take()
+def model(models: Iterator[Model]) -> Model:
+    return next(models)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A service of a model that has learned nothing yet."""
+    served = Served(tmp_path / "shop.safetensors", "--backbone", BACKBONE).ready()
     yield served
     served.close()
 
 
 @pytest.fixture
 def open_page(browser) -> Iterator[Callable[..., ThePage]]:
-    """Opens the page with settings of a browser context. In the end nothing must have gone wrong in it."""
+    """Opens a page with settings of a browser context. In the end nothing must have gone wrong in it."""
     contexts, errors, foreign = [], [], []
 
-    def open(address: str, expected: tuple[str, ...] = (), script: str = "", ready: str = "body:not(.starting)", **settings) -> ThePage:
+    def open(
+        address: str,
+        expected: tuple[str, ...] = (),
+        script: str = "",
+        ready: str = "body:not(.starting)",
+        **settings: object,
+    ) -> ThePage:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
         contexts.append(context)
         context.grant_permissions(["camera"])
         page = context.new_page()
         page.set_default_timeout(15_000)
         page.add_init_script(script)
+        own = "/".join(address.split("/")[:3])
 
         def heard(message) -> None:
             if message.type in ("error", "warning") and not any(part in message.text for part in expected):
                 errors.append(message.text)
 
-        def asked(request) -> None:
-            if not request.url.startswith((address.split("#")[0], "blob:", "data:")):
-                foreign.append(request.url)
-
         page.on("console", heard)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", asked)
+        page.on("request", lambda request: foreign.append(request.url) if own not in request.url else None)
         page.goto(address)
         page.wait_for_selector(ready)
         return ThePage(page)
@@ -109,7 +117,12 @@ def open_page(browser) -> Iterator[Callable[..., ThePage]]:
 
 
 @pytest.fixture
-def page(open_page: Callable[..., ThePage], served: Served) -> ThePage:
+def page(model: Model, open_page: Callable[..., ThePage]) -> ThePage:
+    return open_page(model.page)
+
+
+@pytest.fixture
+def empty(served: Served, open_page: Callable[..., ThePage]) -> ThePage:
     return open_page(served.address)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import time
+import json
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from pictures import uploads
 from playwright.sync_api import expect
+from served import BACKBONE, Served
 
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">"
 
 
-def test_labels_are_text_and_never_markup(page, served):
+def test_labels_are_text_and_never_markup(page, model):
     for label in (HOSTILE, "</li><script>document.title='broken'</script>", "a/b?c#d %2F", "‮txet", "x" * 150):
         page.teach(label, uploads("leaf", 1))
     page.drop("#stage", uploads("leaf", 2, start=30))
@@ -29,25 +32,21 @@ def test_labels_are_text_and_never_markup(page, served):
     page.get_by_role("button", name="right lately").click()
     assert "broken" not in page.title()
     assert page.locator("img[src='x'], li script, li b").count() == 0
-    assert HOSTILE not in served.counts()
+    assert HOSTILE not in model.counts()
 
 
-def test_everything_can_be_done_with_the_keyboard(page, served):
-    page.drop("#stage", uploads("leaf", 1))
-    page.locator("#new-name").press_sequentially("leaf")
-    page.keyboard.press("Enter")
-    page.expect_count("leaf", 1)
-    page.teach("brick", uploads("brick", 2))
-    page.get_by_role("button", name="Close").focus()
-    page.keyboard.press("Enter")
+def test_everything_can_be_done_with_the_keyboard(page, model):
     tab_to(page, "Use the camera")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.getElementById('video').videoWidth > 0")
+    page.wait_until("document.getElementById('video').videoWidth > 0")
     tab_to(page, "Hold to teach: leaf")
     page.keyboard.down("Space")
-    page.wait_for_timeout(700)
+    page.expect_at_least("leaf", 8)
     page.keyboard.up("Space")
-    expect(page.locator("#lessons-list li").first).to_contain_text("leaf")
+    tab_to(page, "Name of the new class")
+    page.keyboard.type("water")
+    page.keyboard.press("Enter")
+    page.expect_count("water", 1)
     tab_to(page, "More for leaf")
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
@@ -59,10 +58,13 @@ def test_everything_can_be_done_with_the_keyboard(page, served):
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name="Forget brick?")).to_be_visible()
+    dialog = page.get_by_role("dialog", name="Forget brick?")
+    expect(dialog).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    assert served.counts()["brick"] == 2
+    expect(dialog).to_be_hidden()
+    page.keyboard.press("u")
+    expect(page.locator("#lessons-list li.undone")).to_have_count(1)
+    assert model.counts()["brick"] == 6
 
 
 def tab_to(page, name: str) -> None:
@@ -77,7 +79,6 @@ def tab_to(page, name: str) -> None:
 
 
 def test_every_control_has_a_name_and_the_page_its_landmarks(page):
-    page.teach("leaf", uploads("leaf", 2))
     page.drop("#stage", uploads("leaf", 2, start=20))
     expect(page.locator("#asked-list li").filter(has_text="…")).to_have_count(0)
     for role in ("banner", "main", "contentinfo"):
@@ -89,7 +90,6 @@ def test_every_control_has_a_name_and_the_page_its_landmarks(page):
 
 
 def test_a_screen_reader_is_told_at_most_once_a_second(page):
-    page.teach("leaf", uploads("leaf", 2))
     page.evaluate(
         """() => { window.told = [];
         new MutationObserver(() => window.told.push([Date.now(), document.getElementById('announcer').textContent]))
@@ -100,7 +100,7 @@ def test_a_screen_reader_is_told_at_most_once_a_second(page):
     page.wait_for_timeout(2500)
     told = page.evaluate("window.told")
     assert any("Learned as brick" in words for _, words in told)
-    assert all(later - earlier >= 950 for (earlier, _), (later, _) in zip(told, told[1:], strict=False))
+    assert all(later - earlier >= 950 for (earlier, _), (later, _) in pairwise(told))
 
 
 CONTRAST = """() => {
@@ -133,11 +133,10 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_stand_out_from_their_ground(open_page, served, scheme):
-    page = open_page(served.address, color_scheme=scheme)
+def test_words_stand_out_from_their_ground(model, open_page, scheme):
+    page = open_page(model.page, color_scheme=scheme)
     assert page.evaluate(CONTRAST) == []
-    page.teach("leaf", uploads("leaf", 4))
-    page.teach("brick", uploads("brick", 4))
+    page.drop(page.row("brick"), uploads("leaf", 1, start=30))
     page.drop("#stage", uploads("leaf", 2, start=20))
     expect(page.locator("#asked-list li").filter(has_text="…")).to_have_count(0)
     page.locator("#why summary").click()
@@ -149,10 +148,8 @@ def test_words_stand_out_from_their_ground(open_page, served, scheme):
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 
 
-def test_a_phone_has_the_camera_on_top_and_buttons_for_thumbs(open_page, served):
-    page = open_page(served.address, **PHONE)
-    page.teach("leaf", uploads("leaf", 2))
-    page.teach("brick", uploads("brick", 2))
+def test_a_phone_has_the_camera_on_top_and_buttons_for_thumbs(model, open_page):
+    page = open_page(model.page, **PHONE)
     page.start_camera()
     teach = page.row("leaf").get_by_role("button", name="Hold to teach: leaf")
     box, video = teach.bounding_box(), page.locator("#video").bounding_box()
@@ -161,13 +158,12 @@ def test_a_phone_has_the_camera_on_top_and_buttons_for_thumbs(open_page, served)
     assert video["y"] + video["height"] <= box["y"]
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     teach.tap()
-    page.expect_count("leaf", 3)
+    page.expect_count("leaf", 7)
 
 
 @pytest.mark.parametrize("settings", [{}, PHONE], ids=["desk", "phone"])
-def test_text_of_twice_the_size_needs_no_sideways_scrolling(open_page, served, settings):
-    page = open_page(served.address, **settings)
-    page.teach("leaf", uploads("leaf", 2))
+def test_text_of_twice_the_size_needs_no_sideways_scrolling(model, open_page, settings):
+    page = open_page(model.page, **settings)
     page.drop("#stage", uploads("leaf", 2, start=20))
     # What a browser's setting for large text does.
     page.evaluate("document.documentElement.style.fontSize = '200%'")
@@ -179,48 +175,36 @@ def test_text_of_twice_the_size_needs_no_sideways_scrolling(open_page, served, s
         assert box["x"] + box["width"] <= width
 
 
-def test_with_reduced_motion_nothing_slides(open_page, served):
-    page = open_page(served.address, reduced_motion="reduce")
-    page.teach("leaf", uploads("leaf", 1))
+def test_with_reduced_motion_nothing_slides(model, open_page):
+    page = open_page(model.page, reduced_motion="reduce")
     assert page.locator(".fill").first.evaluate("node => getComputedStyle(node).transitionDuration") == "0s"
 
 
-def test_three_hundred_classes_are_found_by_name_and_the_likeliest_come_first(page, served):
-    import io
-    import json
-    import urllib.request
-
-    import numpy as np
-
-    page.teach("leaf", uploads("leaf", 6))
-    width = 160
-    rows = np.random.default_rng(0).normal(size=(300, width)).astype("<f4")
-    body = json.dumps({"rows": rows.tolist(), "labels": [f"part {number:03d}" for number in range(300)]}).encode()
-    request = urllib.request.Request(
-        f"{served.address}v1/learn-features", io.BytesIO(body).read(), {"Content-Type": "application/json"}
-    )
-    urllib.request.urlopen(request, timeout=30).close()
-    expect(page.locator("#counts")).to_contain_text("301 classes")
-    assert page.locator("li.class:not(.unknown)").count() == 200
+def test_three_hundred_classes_are_found_by_name_and_the_likeliest_come_first(page, model):
+    rows = np.random.default_rng(0).normal(size=(300, 160)).tolist()
+    body = {"rows": rows, "labels": [f"part {number:03d}" for number in range(300)]}
+    model.post("learn-features", json.dumps(body).encode(), "application/json")
+    rows = page.locator("li.class:not(.unknown)")
+    expect(page.locator("#counts")).to_contain_text("302 classes")
+    expect(rows).to_have_count(200)
     page.get_by_role("searchbox", name="Find a class").fill("part 24")
-    expect(page.locator("li.class:not(.unknown)")).to_have_count(10)
-    page.get_by_role("searchbox").fill("")
+    expect(rows).to_have_count(10)
+    page.get_by_role("searchbox", name="Find a class").fill("")
     page.drop("#stage", uploads("leaf", 1, start=30))
-    expect(page.locator("li.class .name").first).to_have_text("leaf")
-    begun = time.monotonic()
-    page.start_camera()
-    expect(page.locator("#answer-label")).not_to_have_text("")
-    assert time.monotonic() - begun < 10
+    expect(page.locator("#answer-label")).not_to_be_empty()
+    best = page.locator("#answer").inner_text()
+    expect(rows.first.locator(".share")).not_to_be_empty()
+    assert rows.first.locator(".name").inner_text() in best
 
 
 def test_a_token_is_taken_from_the_address_and_hidden_and_without_it_the_page_asks(open_page, tmp_path):
-    from served import Served
-
-    served = Served(tmp_path, "--token", "a-token-of-sixteen-letters").ready()
+    options = ("--backbone", BACKBONE, "--token", "a-token-of-sixteen-letters")
+    served = Served(tmp_path / "shop.safetensors", *options).ready()
     try:
         page = open_page(served.address)
         assert "token" not in page.url
         page.teach("leaf", uploads("leaf", 1))
+        expect(page.row("leaf").locator(".about")).to_have_text("1 image: barely known")
         page.reload()
         page.expect_count("leaf", 1)
         base = served.address.split("#")[0]
@@ -228,10 +212,7 @@ def test_a_token_is_taken_from_the_address_and_hidden_and_without_it_the_page_as
         other.get_by_label("This server asks for a token").last.fill("a-token-of-sixteen-letters")
         other.keyboard.press("Enter")
         other.expect_count("leaf", 1)
+        for each in (page, other):
+            each.context.close()
     finally:
         served.close()
-
-
-def test_a_class_usable_after_its_first_image_says_how_little_it_knows(page):
-    page.teach("leaf", uploads("leaf", 1))
-    expect(page.row("leaf").locator(".about")).to_have_text("1 image: barely known")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pictures import uploads
 from playwright.sync_api import expect
+from served import Model
 
 # What Chromium itself says of a request that found no server.
 LOST = ("Failed to load resource", "net::ERR")
 
 
-def test_killed_and_started_again_nothing_counted_is_lost(open_page, served):
+def test_killed_and_started_again_nothing_counted_is_lost(served, open_page):
     page = open_page(served.address, expected=LOST)
     page.teach("leaf", uploads("leaf", 5))
     page.teach("brick", uploads("brick", 4))
@@ -20,26 +21,26 @@ def test_killed_and_started_again_nothing_counted_is_lost(open_page, served):
     expect(page.locator("#lessons-list button").first).to_be_disabled()
     served.restart()
     expect(banner).to_be_hidden(timeout=40_000)
-    assert served.counts() == {"brick": 4, "leaf": 5}
+    assert Model(served).counts() == {"brick": 4, "leaf": 5}
     page.expect_count("leaf", 5)
     page.drop(page.row("leaf"), uploads("leaf", 1, start=20))
     page.expect_count("leaf", 6)
 
 
-def test_killed_in_the_middle_of_a_large_drop_every_image_is_learned_once(open_page, served):
+def test_killed_in_the_middle_of_a_large_drop_every_image_is_learned_once(served, open_page):
     page = open_page(served.address, expected=LOST)
     page.fill("#new-name", "leaf")
     page.drop("#new-class", uploads("leaf", 40))
-    page.wait_for_function("document.getElementById('work-bar').value >= 12")
+    page.wait_until("document.getElementById('work-bar').value >= 12")
     served.kill()
     expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
     served.restart()
     expect(page.get_by_role("progressbar")).to_be_hidden(timeout=60_000)
     page.expect_count("leaf", 40)
-    assert served.counts() == {"leaf": 40}
+    assert Model(served).counts() == {"leaf": 40}
 
 
-def test_killed_while_a_class_is_held_the_camera_goes_on_afterwards(open_page, served):
+def test_killed_while_a_class_is_held_the_camera_goes_on_afterwards(served, open_page):
     page = open_page(served.address, expected=LOST)
     page.teach("leaf", uploads("leaf", 2))
     page.start_camera()
@@ -52,5 +53,5 @@ def test_killed_while_a_class_is_held_the_camera_goes_on_afterwards(open_page, s
     shown = page.count("leaf")
     served.restart()
     expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_hidden(timeout=40_000)
-    assert served.counts()["leaf"] >= shown
+    assert Model(served).counts()["leaf"] >= shown
     expect(page.locator("#answer-label")).to_have_text("leaf")

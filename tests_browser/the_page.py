@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +77,27 @@ class ThePage:
     def expect_count(self, label: str, n: int) -> None:
         expect(self.row(label).locator(".about")).to_contain_text(f"{n} image{'' if n == 1 else 's'}", timeout=20_000)
 
+    def expect_at_least(self, label: str, n: int) -> None:
+        end = time.monotonic() + 20
+        while self.count(label) < n:
+            assert time.monotonic() < end, f"{label} never had {n} images"
+            self.page.wait_for_timeout(20)
+
+    def wait_until(self, true: str) -> None:
+        """Until an expression is true. Playwright's own way needs `eval`, which the page's policy forbids."""
+        end = time.monotonic() + 20
+        while not self.page.evaluate(true):
+            assert time.monotonic() < end, f"never came true: {true}"
+            self.page.wait_for_timeout(20)
+
     def start_camera(self) -> None:
         self.page.click("#camera-button")
-        self.page.wait_for_function("document.getElementById('video').videoWidth > 0")
+        self.wait_until("document.getElementById('video').videoWidth > 0")
 
     def wait_until_seen(self, kind: str) -> None:
         """Until the camera begins to show a kind."""
-        self.page.wait_for_function(f"({SEEN})() !== '{kind}'", timeout=20_000)
-        self.page.wait_for_function(f"({SEEN})() === '{kind}'", timeout=20_000)
+        self.wait_until(f"({SEEN})() !== '{kind}'")
+        self.wait_until(f"({SEEN})() === '{kind}'")
 
     def menu(self, label: str, entry: str) -> None:
         self.row(label).locator(".more").click()

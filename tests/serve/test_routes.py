@@ -113,6 +113,11 @@ def test_rows_of_features_are_learned_and_predicted_as_json_and_as_float32(clien
     raw = client.post("/v1/predict-features?width=5", content=rows.astype("<f4").tobytes()).json()
     assert told == raw
     assert [one["label"] for one in raw["answers"]] == [7] * 6 + ["b"] * 6
+    quick = client.post("/v1/predict-features?width=5&columns=true", content=rows.astype("<f4").tobytes()).json()
+    assert quick["lesson"] == raw["lesson"]
+    for many, single in {"labels": "label", "confidences": "confidence", "unknown_scores": "unknown_score"}.items():
+        assert quick[many] == [one[single] for one in raw["answers"]]
+    assert quick["unknown"] == [one["unknown"] for one in raw["answers"]]
     one = client.post("/v1/learn-features?width=5&label=b", content=rows[6:].astype("<f4").tobytes())
     assert len(one.json()["lessons"]) == 6
     each = client.post("/v1/learn-features?width=5&label=7&label=b", content=rows[5:7].astype("<f4").tobytes())
@@ -137,6 +142,8 @@ def test_rows_of_features_are_learned_and_predicted_as_json_and_as_float32(clien
         ("/v1/learn-features", {"rows": [[1, "2"]], "labels": ["a"]}),
         ("/v1/predict-features", {"rows": [[1, 2]]}),
         ("/v1/predict-features", {}),
+        ("/v1/predict-features?columns=true", {"rows": [[1, 2]]}),
+        ("/v1/predict-features?columns=2", {"rows": [[1, 2]]}),
         ("/v1/undo", {"lesson": True}),
         ("/v1/undo", {"lesson": "1"}),
         ("/v1/undo", {"lesson": 0}),

@@ -128,7 +128,8 @@ def serve(
     with listen(options) as listener:
         options = dataclasses.replace(options, port=listener.getsockname()[1])
         logging.basicConfig(format="%(asctime)s %(message)s")
-        logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        for name in ("uvicorn", "python_multipart"):  # they warn of every request that is wrong
+            logging.getLogger(name).setLevel(logging.ERROR)
         with opened(paths, settings) as engines:
             if sample:
                 for engine in engines.values():

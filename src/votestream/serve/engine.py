@@ -27,6 +27,7 @@ from votestream.serve.messages import (
     Answers,
     BadRequest,
     Change,
+    Columns,
     Failed,
     Label,
     NotReady,
@@ -180,11 +181,18 @@ class Engine:
         features = _as_rows(rows)
         self._check_asked(features, top)
         self._asked.enter(1, features.nbytes)
-        return self._keyed(None, [], lambda promise: self._answer_soon(promise, features, top))
+        return self._keyed(None, [], lambda promise: self._soon(self._answer_features, promise, features, top))
 
-    def _answer_soon(self, promise: Promise, rows: NDArray[np.float32], top: int | None) -> None:
+    def predict_columns(self, rows: ArrayLike) -> Future[Columns]:
+        """Predict many rows of features quickly: labels and how sure they are, nothing else."""
+        features = _as_rows(rows)
+        self._check_asked(features, None)
+        self._asked.enter(1, features.nbytes)
+        return self._keyed(None, [], lambda promise: self._soon(self._answer_columns, promise, features))
+
+    def _soon(self, work: Callable[..., None], *about: Any) -> None:
         try:
-            self._answering.submit(self._answer_features, promise, rows, top)
+            self._answering.submit(work, *about)
         except RuntimeError:  # it was closed meanwhile
             raise NotReady("The service is stopping.") from None
 
@@ -202,6 +210,18 @@ class Engine:
         if promise.begin():
             n = len(rows)
             self._answer([promise], rows, [n], [top] * n, [None] * n, [[]])
+
+    def _answer_columns(self, promise: Promise, rows: NDArray[np.float32]) -> None:
+        self._asked.leave(1, rows.nbytes)
+        if not promise.begin():
+            return
+        try:
+            columns = self._view.columns(rows, self.settings.unknown)
+        except BaseException as problem:
+            promise.fail(_told(problem))
+            return
+        self._counts["predictions"] += len(rows)
+        promise.resolve(columns)
 
     # ---- what the looker has seen ---------------------------------------------------------------
 
@@ -252,9 +272,8 @@ class Engine:
         try:
             answers: list[Answer] = self._view.answers(rows, tops, files, self.settings.unknown) if len(rows) else []
         except BaseException as problem:
-            told = problem if isinstance(problem, ServeError) else Failed(f"The prediction failed: {problem!r}.")
             for promise in promises:
-                promise.fail(told)
+                promise.fail(_told(problem))
             return
         self._counts["predictions"] += len(rows)
         start = 0
@@ -334,6 +353,10 @@ class Engine:
             raise NotReady("The service was opened by another process: open it in each process that uses it.")
         if self._stopping:
             raise NotReady("The service is stopping.")
+
+
+def _told(problem: BaseException) -> ServeError:
+    return problem if isinstance(problem, ServeError) else Failed(f"The prediction failed: {problem!r}.")
 
 
 def _as_rows(rows: ArrayLike) -> NDArray[np.float32]:

@@ -44,7 +44,7 @@ export class Asked extends EventTarget {
 
   /** With an empty model there is nothing to ask: the items wait for a name. */
   predict(items = this.#open()) {
-    if (!this.#classes().length) return;
+    if (!this.#classes().length || !items.length) return;
     this.#queue.predict(items, (item, answer) => {
       item.answer = answer;
       item.useless = !answer;

@@ -18,6 +18,7 @@ from votestream.photos.decisions import Decisions
 from votestream.photos.finding import PhotoError
 from votestream.serve import events, promises
 from votestream.serve.engine import Engine
+from votestream.serve.looker import Lesson, Question
 from votestream.serve.messages import BadRequest, Conflict, Failed, NotReady, NotThere, TooBusy, Upload
 from votestream.serve.settings import EngineSettings
 from votestream.serve.state import ServedModel
@@ -171,6 +172,21 @@ def test_rows_and_labels_that_cannot_be_learned_are_refused(opened, rows, labels
     assert fingerprint(engine._model.learner) == before
 
 
+def test_numbers_beyond_all_bounds_are_refused(opened):
+    engine = opened()
+    with pytest.raises(BadRequest, match="at most 4,096 numbers, got 4,097"):
+        engine.learn_features(np.zeros((1, 4097)), ["a"])
+    engine.learn_features([[0.0, 1.0]], ["a"]).result()
+    for lesson in (10**30, -(10**5000), 2**62):
+        with pytest.raises(NotThere):
+            engine.undo(lesson).result()
+    with pytest.raises(BadRequest, match="an integer of"):
+        engine.learn_features([[0.0, 1.0]], [10**400]).result()
+    for change in (lambda: engine.forget(10**5000), lambda: engine.rename("a", 10**5000)):
+        with pytest.raises((Conflict, NotThere)):
+            change().result()
+
+
 def test_rows_of_another_width_are_not_predicted(opened):
     engine = opened()
     engine.learn_features([[0.0, 1.0]], ["a"]).result()
@@ -245,13 +261,40 @@ def test_images_that_wait_share_a_batch(opened, monkeypatch):
     monkeypatch.setattr(engine._sight.backbone, "of_prepared", looking)
     asked = [engine.predict([upload(colour)]) for colour in range(0, 200, 20)]
     for _ in range(1000):
-        if len(engine._looker._ready) == 10 - sum(sizes):
+        if len(engine._looker._ways[Question].ready) == 10 - sum(sizes):
             break
         time.sleep(0.005)
     gate.set()
     assert len({future.result(10).answers[0].lesson for future in asked}) == 1
     assert sum(sizes) == 10
     assert len(sizes) <= 2
+
+
+def test_images_to_predict_go_before_those_to_learn(opened, monkeypatch):
+    engine = opened()
+    engine.learn([upload(10)], "night").result()
+    backbone, gate, looked = engine._sight.backbone, threading.Event(), []
+    real = backbone.of_prepared
+
+    def looking(pixels):
+        looked.append(sorted(pixels[:, 0, 0, 0].tolist()))
+        gate.wait(20)
+        return real(pixels)
+
+    monkeypatch.setattr(backbone, "of_prepared", looking)
+    monkeypatch.setattr(backbone, "batch_size", 3)
+    lesson = engine.learn([upload(n) for n in range(1, 8)], "night")
+    while len(engine._looker._ways[Lesson].ready) != 7 - sum(map(len, looked)):
+        time.sleep(0.002)
+    asked = engine.predict([upload(100 + n) for n in range(3)])
+    while len(engine._looker._ways[Question].ready) != 3:
+        time.sleep(0.002)
+    gate.set()
+    assert len(asked.result(10).answers) == 3
+    assert len(lesson.result(10).lessons) == 7
+    first = max(n for n, pixels in enumerate(looked) if max(pixels) < 100 and n < 2)
+    assert [sum(pixel >= 100 for pixel in pixels) for pixels in looked[first + 1 : first + 3]] == [2, 1]
+    assert all(min(pixels) < 100 for pixels in looked)
 
 
 def test_full_queues_refuse_at_once_and_empty_again(opened, held):

@@ -112,6 +112,8 @@ def test_forgetting_asks_with_the_count_and_says_what_is_lost(page, model):
 def test_the_track_record_shows_a_curve_and_what_is_mixed_up(page):
     page.drop(page.row("brick"), uploads("leaf", 3, start=60))
     page.expect_count("brick", 9)
+    page.drop(page.row("leaf"), uploads("leaf", 30, start=70))
+    page.expect_count("leaf", 36)
     page.get_by_role("button", name="right lately").click()
     dialog = page.get_by_role("dialog", name="How well it has done")
     expect(dialog.get_by_role("img", name="Accuracy from")).to_be_visible()

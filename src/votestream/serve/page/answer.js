@@ -50,7 +50,7 @@ function write(answer, said, classes) {
   }
   const share = shares.find((each) => each.label === said)?.probability ?? answer.confidence;
   words(share < 0.5 ? "Perhaps" : "It looks like", String(said), percent(share));
-  const second = shares.find((each) => each.label !== said);
+  const second = shares.find((each) => each.label !== said && each.probability >= 0.005);
   $("answer-next").textContent = second ? `Second: ${second.label} ${percent(second.probability)}` : "";
   if ($("answer-label").dataset.told !== String(said)) announce(`Looks like ${said}, ${percent(share)}`);
   $("answer-label").dataset.told = String(said);
@@ -68,7 +68,9 @@ function explain(answer) {
   const tasks = answer.vote?.tasks ?? [];
   $("why-picture").toggleAttribute("hidden", tasks.length < 2);
   if (tasks.length > 1 && $("why").open) drawVote(answer.vote);
-  $("why").ontoggle = () => $("why").open && tasks.length > 1 && drawVote(answer.vote);
+  $("why").ontoggle = () => {
+    if ($("why").open && tasks.length > 1) drawVote(answer.vote);
+  };
 }
 
 /** Which task nominated whom: a line from each task to its candidate, as thick as the task is likely. */

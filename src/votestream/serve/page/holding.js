@@ -8,7 +8,9 @@ export function makeHoldable(button, { holds, press, release, tap }) {
     press();
   };
   button.onpointerup = button.onpointercancel = button.onlostpointercapture = button.onblur = release;
-  button.oncontextmenu = (event) => holds() && event.preventDefault(); // a long touch is a hold
+  button.oncontextmenu = (event) => {
+    if (holds()) event.preventDefault(); // a long touch is a hold
+  };
   button.onkeydown = (event) => {
     if (!holds() || (event.key !== " " && event.key !== "Enter")) return;
     event.preventDefault();

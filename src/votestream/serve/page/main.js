@@ -42,6 +42,7 @@ function render() {
   const empty = !model.classes.length;
   document.body.classList.remove("starting");
   document.body.classList.toggle("empty", empty);
+  document.body.classList.toggle("gone", !connection.here);
   document.title = `${model.name} · VoteStream`;
   $("model-name").textContent = model.name;
   $("counts").textContent = empty ? "" : summary(model);
@@ -138,7 +139,7 @@ live.addEventListener("refused", (event) => notices.trouble(event.detail));
 live.addEventListener("answer", (event) => {
   if (stage.mode !== "camera") return;
   showAnswer(event.detail, known(), true);
-  classes.setAnswer(event.detail);
+  classes.setAnswer(event.detail, true);
 });
 
 function press(label) {

@@ -4,11 +4,16 @@ VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint tables clean
+.PHONY: demo serve test lint tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
 	$(BIN)/votestream demo
+
+# The page and the service, with the demo's classes to play with; what it learns stays in build/.
+serve: $(VENV)/installed-serve
+	mkdir -p build
+	$(BIN)/votestream serve build/demo.safetensors --sample
 
 # One thread a process: threads that wait for each other's core cost more than they bring.
 test: $(VENV)/installed-dev
@@ -32,6 +37,10 @@ $(VENV)/bin/python:
 $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plots]"
+	touch $@
+
+$(VENV)/installed-serve: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[serve]"
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

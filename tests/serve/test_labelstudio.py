@@ -248,7 +248,7 @@ def test_images_are_fetched_from_the_label_studio_that_was_named(value, address)
         "/data/a\r\nHost: evil",
         "file:///data/a.jpg",
         "ftp://studio.example:8080/data/a",
-        "/data\\a",
+        "/data/a\\..\\..\\b",
     ],
 )
 def test_nothing_else_is_fetched(value):

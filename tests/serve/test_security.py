@@ -151,6 +151,11 @@ def test_a_header_that_is_sent_twice_is_refused(name):
     assert answer.status_code == 400
 
 
+@pytest.mark.parametrize("path", ["/v1/learn?label=caf%e9", "/v1/learn/%ff"])
+def test_an_address_that_is_no_text_is_refused(path):
+    assert guarded().post(path).status_code == 400
+
+
 @pytest.mark.parametrize("origin", ["shop.example", "https://shop.example/page", "ftp://shop.example", "*", ""])
 def test_an_origin_to_allow_must_be_one(origin):
     with pytest.raises(ValueError, match="an origin must be such as"):

@@ -96,7 +96,7 @@ def serve(
     from votestream.serve.settings import EngineSettings
     from votestream.serve.web.app import create_app
     from votestream.serve.web.options import LabelStudio, Limits, Options
-    from votestream.serve.web.server import check_certificate, listen, run
+    from votestream.serve.web.server import Server, check_certificate, listen
 
     if (certificate is None) != (key is None):
         raise Refused("https needs both --certificate and --key.")
@@ -128,14 +128,16 @@ def serve(
     with listen(options) as listener:
         options = dataclasses.replace(options, port=listener.getsockname()[1])
         logging.basicConfig(format="%(asctime)s %(message)s")
-        logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        for name in ("uvicorn", "python_multipart"):  # they warn of every request that is wrong
+            logging.getLogger(name).setLevel(logging.ERROR)
         with opened(paths, settings) as engines:
             if sample:
                 for engine in engines.values():
                     teach_sample(engine)
-            ended_by = run(create_app(engines, options), listener, options.limits, https, lambda: _say(model, options))
+            server = Server(create_app(engines, options), options.limits, https, lambda: _say(model, options))
+            server.run([listener])
             typer.echo("Stopping: what was learned is being written to the model file.", err=True)
-    if ended_by == signal.SIGINT:
+    if server.ended_by == signal.SIGINT:
         raise typer.Exit(INTERRUPTED)
 
 
@@ -161,6 +163,8 @@ def opened(paths: dict[str, Path], settings: EngineSettings) -> Iterator[dict[st
     try:
         for name, path in paths.items():
             engines[name] = Engine.open(path, settings)
+            for remark in engines[name].remarks:
+                note(remark)
         yield engines
     finally:
         for engine in engines.values():

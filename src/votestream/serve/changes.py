@@ -130,6 +130,11 @@ def counts_of(learner: Learner) -> list[int | None]:
     return [None] * len(learner._index) if counts is None else counts.tolist()
 
 
+def samples_of(learner: Learner) -> int:
+    """Samples learned; 0 where the learner does not count."""
+    return sum(count or 0 for count in counts_of(learner)) if learner._is_fitted() else 0
+
+
 def checked_label(label: Any) -> Label:
     """A label that people can read and type."""
     if isinstance(label, str):

@@ -22,9 +22,21 @@ from votestream.photos.sidecar import followed
 from votestream.serve.changes import Forget, Job, Learn, Rename, Undo, checked_label, sentence
 from votestream.serve.events import Events, Subscription
 from votestream.serve.looker import Glance, Looker
-from votestream.serve.messages import Answer, Answers, BadRequest, Failed, Label, NotReady, ServeError, Taught, Upload
+from votestream.serve.messages import (
+    Answer,
+    Answers,
+    BadRequest,
+    Change,
+    Columns,
+    Failed,
+    Label,
+    NotReady,
+    ServeError,
+    Taught,
+    Upload,
+)
 from votestream.serve.opening import open_served
-from votestream.serve.promises import Keys, Promise, request_digest
+from votestream.serve.promises import Promise, request_digest
 from votestream.serve.room import Room
 from votestream.serve.settings import EngineSettings
 from votestream.serve.sight import Sight
@@ -57,11 +69,10 @@ class Engine:
         self._closing = threading.Lock()
         self._stopping = False
         self._events = Events()
-        self._keys = Keys(model.journal.kept_answers())
         self._journal_bytes = model.journal.bytes_on_disk
         self._model = model
         self._counts: Counter[str] = Counter()
-        self._writer = Writer(model, settings, self._keys, self._events)
+        self._writer = Writer(model, settings, self._events)
         view = self._writer.view
         self._sight = Sight(view.backbone, not view.fitted, settings)
         images = Room("images", settings.most_images, settings.most_image_bytes)
@@ -138,10 +149,11 @@ class Engine:
     def _keyed(self, key: str | None, parts: list[Any], start: Callable[[Promise], None]) -> Future[Any]:
         """Start what the request asks for, unless one with its key was started before."""
         self._check_open()
-        claimed = Promise() if key is None else self._keys.claim(key, request_digest(*parts))
+        claimed = Promise() if key is None else self._model.keys.claim(key, request_digest(*parts))
         if isinstance(claimed, Future):
             return claimed
         future = claimed.future()
+        assert future is not None
         try:
             start(claimed)
         except ServeError as problem:
@@ -157,20 +169,27 @@ class Engine:
         view = self._view
         if view.backbone is None:
             raise BadRequest("The model was taught rows of numbers, not images: send such rows.")
-        promise = Promise()
-        future = promise.future()
-        self._looker.look(uploads, promise, top)
-        return future
+        return self._keyed(None, [], lambda promise: self._looker.look(uploads, promise, top))
 
     def predict_features(self, rows: ArrayLike, top: int | None = None) -> Future[Answers]:
         """Predict rows of features."""
         features = _as_rows(rows)
         self._check_asked(features, top)
         self._asked.enter(1, features.nbytes)
-        promise = Promise()
-        future = promise.future()
-        self._answering.submit(self._answer_features, promise, features, top)
-        return future
+        return self._keyed(None, [], lambda promise: self._soon(self._answer_features, promise, features, top))
+
+    def predict_columns(self, rows: ArrayLike) -> Future[Columns]:
+        """Predict many rows of features quickly: labels and how sure they are, nothing else."""
+        features = _as_rows(rows)
+        self._check_asked(features, None)
+        self._asked.enter(1, features.nbytes)
+        return self._keyed(None, [], lambda promise: self._soon(self._answer_columns, promise, features))
+
+    def _soon(self, work: Callable[..., None], *about: Any) -> None:
+        try:
+            self._answering.submit(work, *about)
+        except RuntimeError:  # it was closed meanwhile
+            raise NotReady("The service is stopping.") from None
 
     def _check_asked(self, what: Any, top: int | None) -> None:
         self._check_open()
@@ -186,6 +205,18 @@ class Engine:
         if promise.begin():
             n = len(rows)
             self._answer([promise], rows, [n], [top] * n, [None] * n, [[]])
+
+    def _answer_columns(self, promise: Promise, rows: NDArray[np.float32]) -> None:
+        self._asked.leave(1, rows.nbytes)
+        if not promise.begin():
+            return
+        try:
+            columns = self._view.columns(rows, self.settings.unknown)
+        except BaseException as problem:
+            promise.fail(_told(problem))
+            return
+        self._counts["predictions"] += len(rows)
+        promise.resolve(columns)
 
     # ---- what the looker has seen ---------------------------------------------------------------
 
@@ -236,9 +267,8 @@ class Engine:
         try:
             answers: list[Answer] = self._view.answers(rows, tops, files, self.settings.unknown) if len(rows) else []
         except BaseException as problem:
-            told = problem if isinstance(problem, ServeError) else Failed(f"The prediction failed: {problem!r}.")
             for promise in promises:
-                promise.fail(told)
+                promise.fail(_told(problem))
             return
         self._counts["predictions"] += len(rows)
         start = 0
@@ -272,6 +302,10 @@ class Engine:
             "problem": self.problem,
             "remarks": self.remarks,
         }
+
+    def answered(self, key: str) -> Taught | Change | None:
+        """What a change with that key was answered; None where there was none, or 10,000 others since."""
+        return self._model.keys.find(key)
 
     def model_file(self) -> tuple[str, bytes]:
         """ETag and bytes of the model's file as it is now."""
@@ -314,6 +348,10 @@ class Engine:
             raise NotReady("The service was opened by another process: open it in each process that uses it.")
         if self._stopping:
             raise NotReady("The service is stopping.")
+
+
+def _told(problem: BaseException) -> ServeError:
+    return problem if isinstance(problem, ServeError) else Failed(f"The prediction failed: {problem!r}.")
 
 
 def _as_rows(rows: ArrayLike) -> NDArray[np.float32]:

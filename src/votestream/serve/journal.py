@@ -25,7 +25,7 @@ from votestream.photos.finding import PhotoError
 from votestream.photos.sidecar import followed
 
 OURS, VERSION = 0x564F5453, 1  # in the file's header: "VOTS", and the version of these tables
-KEYS = 10_000  # answers kept for requests that are sent again
+KEYS, KEY_BYTES = 10_000, 16 << 20  # answers kept for requests that are sent again
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE bases (number INTEGER PRIMARY KEY, header TEXT NOT NULL, digest TEXT NOT NULL);
@@ -50,10 +50,11 @@ class Entry(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """What a model file holds: all changes up to a number. The fingerprint is empty where there is no file."""
+    """What a model file holds: all changes up to a number, so many samples. Without a file, there is no fingerprint."""
 
     number: int
     fingerprint: str
+    samples: int
 
 
 class Kept(NamedTuple):
@@ -91,6 +92,7 @@ class LessonsFile:
             self._one("PRAGMA locking_mode = EXCLUSIVE")
             self._one("PRAGMA journal_mode = WAL")
             self._one("PRAGMA synchronous = FULL")
+            self._one("PRAGMA fullfsync = ON")  # on macOS, where less does not reach the disk
             self._one("PRAGMA secure_delete = ON")
             self._one("PRAGMA journal_size_limit = 4194304")
             self.new = self._one("PRAGMA application_id") == 0 and self._one("SELECT count(*) FROM sqlite_master") == 0
@@ -112,7 +114,7 @@ class LessonsFile:
                     f"{self.path} is of version {version}, and this VoteStream reads {VERSION}: update it."
                 )
             if (found := self._one("PRAGMA quick_check(1)")) != "ok":
-                raise sqlite3.DatabaseError(found)
+                raise sqlite3.DatabaseError(" ".join(found.split()))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -247,7 +249,9 @@ class LessonsFile:
 
     def keep_answer(self, kept: Kept) -> None:
         self._db.execute("INSERT INTO keys (key, digest, answer) VALUES (?, ?, ?)", kept)
-        self._db.execute("DELETE FROM keys WHERE number <= (SELECT max(number) FROM keys) - ?", (KEYS,))
+
+    def drop_answers(self, keys: Iterable[str]) -> None:
+        self._db.executemany("DELETE FROM keys WHERE key = ?", ((key,) for key in keys))
 
     def tidy(self) -> None:
         """Let the write-ahead log go, so that nothing deleted is left in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from votestream.serve.messages import Failed, NotReady, Problem, Upload
 from votestream.serve.promises import Promise
 from votestream.serve.room import Room
 from votestream.serve.sight import Sight
+
+LOG = logging.getLogger("votestream.serve")
 
 
 class Glance:
@@ -98,7 +101,7 @@ class Looker:
             return
         self.room.leave(1, 0)
         if glance.set(place, found):
-            self._finished([glance])
+            self._hand_over([glance])
 
     def _pixels(self, glance: Glance, upload: Upload) -> NDArray[np.uint8] | None:
         if not glance.promise.wanted:
@@ -144,7 +147,15 @@ class Looker:
             if glance.set(place, found.get(id(item))):
                 done.append(glance)
         if done:
+            self._hand_over(done)
+
+    def _hand_over(self, done: list[Glance]) -> None:
+        try:
             self._finished(done)
+        except BaseException as problem:  # nobody is left waiting, and this thread goes on
+            LOG.exception("images were looked at, and then something went wrong")
+            for glance in done:
+                glance.promise.fail(Failed(f"This could not be done: {problem!r}."))
 
     @property
     def waiting(self) -> int:

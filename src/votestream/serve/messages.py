@@ -87,6 +87,17 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Predictions of many rows, without probabilities, votes and words; None where the learner gives no such score."""
+
+    lesson: int
+    labels: list[Label]
+    confidences: list[float]
+    unknown_scores: list[float] | None
+    unknown: list[bool] | None
+
+
+@dataclass(frozen=True)
 class Change:
     """A correction that was made and is on disk."""
 

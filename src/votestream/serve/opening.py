@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,16 +12,14 @@ from votestream.core.registry import LEARNERS, from_parts
 from votestream.io import model_files
 from votestream.io.file_header import learner_in
 from votestream.learners import Learner
-from votestream.life.journal import fingerprint, open_journal
+from votestream.life.journal import fingerprint
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import LEARNER, as_sentence, check_device, new_learner
-from votestream.photos.sidecar import LearnedPhotos, journal_of, sidecar_of
-from votestream.photos.taught_model import folder_name, maker
-from votestream.serve.changes import calls_of, counts_of, make_again
+from votestream.serve.changes import calls_of, make_again, samples_of
 from votestream.serve.journal import Entry, Folded, LessonsFile, journal_beside
+from votestream.serve.photo_notes import finish_photos
 from votestream.serve.settings import EngineSettings
 from votestream.serve.state import ServedModel, base_parts, learner_from
-from votestream.serve.view import file_parts
 
 
 class Found(NamedTuple):
@@ -29,6 +28,9 @@ class Found(NamedTuple):
     learner: Learner
     backbone: dict[str, Any] | None
     fingerprint: str
+
+    def folded(self, number: int) -> Folded:
+        return Folded(number, self.fingerprint, samples_of(self.learner))
 
 
 def open_served(path: Path, settings: EngineSettings) -> tuple[ServedModel, list[str]]:
@@ -54,7 +56,7 @@ def _opened(
         with journal.transaction():
             journal.add_base(0, *base_parts(learner))
             journal.set_note("backbone", backbone)
-            journal.set_note("folded", Folded(0, found.fingerprint if found else ""))
+            journal.set_note("folded", found.folded(0) if found else Folded(0, "", 0))
         return ServedModel(path, journal, learner, backbone, settings.undo_reach), []
     folded, coming = journal.folded(), journal.folded("coming")
     if folded is None:
@@ -75,7 +77,7 @@ def _opened(
         if found is None and folded.fingerprint:
             remarks = [f"{path} was gone: it is made again from {journal.path.name}. Move both away for a new model."]
             with journal.transaction():
-                journal.set_note("folded", Folded(start, ""))
+                journal.set_note("folded", Folded(start, "", 0))
     for call in calls_of(journal.entries(start)):
         try:
             make_again(learner, call)
@@ -98,7 +100,7 @@ def _begin_anew(path: Path, found: Found, journal: LessonsFile, folded: Folded) 
             f"{_name(before)}, and {path} was taught through {_name(found.backbone)}: put that model back, or move "
             f"{journal.path.name} away to go on without these lessons."
         )
-    trial = maker(found.learner.device)(*base_parts(found.learner))
+    trial = copy.deepcopy(found.learner)
     lost: list[Entry] = []
     for call in calls:
         try:
@@ -113,7 +115,7 @@ def _begin_anew(path: Path, found: Found, journal: LessonsFile, folded: Folded) 
         for entry in lost:
             journal.mark_undone(entry.number, entry.number)
         journal.set_note("backbone", found.backbone)
-        journal.set_note("folded", Folded(folded.number, found.fingerprint))
+        journal.set_note("folded", found.folded(folded.number))
     kept = sum(map(len, calls)) - sum(entry.kind != "undo" for entry in lost)
     remark = f"{path} was changed by something else since it was served: undo reaches no further back than that."
     remark += f" {kept:,} lessons that it did not have were learned again." if kept else ""
@@ -140,25 +142,10 @@ def _found(path: Path, settings: EngineSettings) -> Found:
         ("--learner", settings.learner, learner.name),
     ):
         if wish not in (None, own):
-            raise PhotoError(
-                f"{path} was begun with {shown(own)}, which stays: leave {option} out, or name a new file."
-            )
-    learner = _finish_photos(path, learner, backbone)
+            begun = "taught rows of numbers" if own is None else f"begun with {shown(own)}, which stays"
+            raise PhotoError(f"{path} was {begun}: leave {option} out, or name another file for a new model.")
+    learner = finish_photos(path, learner, backbone)
     return Found(learner, backbone, fingerprint(learner) or "")
-
-
-def _finish_photos(path: Path, learner: Learner, backbone: dict[str, Any] | None) -> Learner:
-    """What a run of `votestream learn` that was killed had begun is finished, before the model changes otherwise."""
-    opened = open_journal(journal_of(path), learner, maker(learner.device))
-    if opened.finished:
-        learner = opened.learner
-        model_files.write(path, *file_parts(learner, backbone))
-    counts = counts_of(learner)
-    if sidecar_of(path).exists() and None not in counts:
-        newest = zip(opened.journal.keys, map(folder_name, opened.journal.labels), strict=True)
-        total = sum(counts)  # type: ignore[arg-type]
-        LearnedPhotos(path, total, newest, fingerprint(learner)).write()  # without lines of photos never learned
-    return learner
 
 
 def _digest(backbone: dict[str, Any] | None) -> str | None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
 
-from votestream.serve.journal import KEYS, Kept
+from votestream.serve.journal import KEY_BYTES, KEYS, Kept
 from votestream.serve.messages import BadRequest, Change, Conflict, Guess, Lesson, Problem, Taught
 
 LONGEST_KEY = 200
@@ -27,10 +27,12 @@ class Promise:
         self._futures: list[Future[Any]] = []
         self._begun = self._over = False
 
-    def future(self) -> Future[Any]:
+    def future(self) -> Future[Any] | None:
+        """For one more who waits; None where it is over."""
         made: Future[Any] = Future()
         with self._lock:
-            assert not self._over
+            if self._over:
+                return None
             if self._begun:
                 made.set_running_or_notify_cancel()
             self._futures.append(made)
@@ -49,6 +51,7 @@ class Promise:
                 self._begun = bool(self._futures)
             if self._begun:
                 return not self._over
+            self._over = True
         self._finish()
         return False
 
@@ -77,6 +80,7 @@ class Keys:
     def __init__(self, answered: Iterable[Kept]) -> None:
         self._lock = threading.Lock()
         self._answered: OrderedDict[str, Kept] = OrderedDict((kept.key, kept) for kept in answered)
+        self._bytes = sum(len(kept.answer) for kept in self._answered.values())
         self._under_way: dict[str, Promise] = {}
 
     def claim(self, key: str, digest: str) -> Promise | Future[Any]:
@@ -92,22 +96,35 @@ class Keys:
                 future: Future[Any] = Future()
                 future.set_result(from_json(done.answer))
                 return future
-            if promise is not None:
-                return promise.future()
+            if promise is not None and (joined := promise.future()) is not None:
+                return joined
             made = self._under_way[key] = Promise(Kept(key, digest, ""))
             made.keys = self
             return made
+
+    def find(self, key: str) -> Taught | Change | None:
+        """What a request with that key was answered."""
+        with self._lock:
+            done = self._answered.get(key)
+        return None if done is None else from_json(done.answer)
 
     def release(self, promise: Promise) -> None:
         with self._lock:
             if promise.kept is not None and self._under_way.get(promise.kept.key) is promise:
                 del self._under_way[promise.kept.key]
 
-    def keep(self, kept: Kept, answer: Any) -> None:
+    def keep(self, answered: Iterable[Kept]) -> list[str]:
+        """Keep answers; the oldest keys, which there is no room for any more."""
+        dropped = []
         with self._lock:
-            self._answered[kept.key] = kept._replace(answer=as_json(answer))
-            while len(self._answered) > KEYS:
-                self._answered.popitem(last=False)
+            for kept in answered:
+                self._answered[kept.key] = kept
+                self._bytes += len(kept.answer)
+            while len(self._answered) > KEYS or self._bytes > KEY_BYTES:
+                key, old = self._answered.popitem(last=False)
+                self._bytes -= len(old.answer)
+                dropped.append(key)
+        return dropped
 
 
 def request_digest(*parts: Any) -> str:

@@ -7,6 +7,7 @@ itself, so that a change which cannot be written to disk has never been: the lea
 from __future__ import annotations
 
 import copy
+import errno
 import sqlite3
 import time
 from pathlib import Path
@@ -16,10 +17,11 @@ from votestream.io import model_files
 from votestream.learners import Learner
 from votestream.life.journal import fingerprint
 from votestream.photos.taught_model import maker
-from votestream.serve.changes import Job, Learn, Undo, calls_of, make_again, perform
+from votestream.serve.changes import Job, Learn, Undo, calls_of, make_again, perform, samples_of
 from votestream.serve.journal import Entry, Folded, Kept, LessonsFile
 from votestream.serve.messages import BadRequest, Change, Conflict, DiskProblem, Failed, NotThere, ServeError, Taught
-from votestream.serve.promises import as_json
+from votestream.serve.photo_notes import note_classes, settle_notes
+from votestream.serve.promises import Keys, as_json
 from votestream.serve.view import RECENT, View, file_parts
 
 NEAR = 50  # changes between two copies of the state that make taking back a new lesson quick
@@ -32,11 +34,14 @@ class ServedModel:
     def __init__(
         self, path: Path, journal: LessonsFile, learner: Learner, backbone: dict[str, Any] | None, reach: int
     ) -> None:
+        self.keys = Keys(journal.kept_answers())
+        self._outdated_keys: list[str] = []  # to be deleted with the next change
+        self._file = _signature(path)
         self.path, self.journal, self.reach = path, journal, reach
         self.learner, self.backbone = learner, backbone
         self.number = journal.last_number()
         self.bases = journal.bases()
-        self.folded = journal.folded() or Folded(0, "")
+        self.folded = journal.folded() or Folded(0, "", 0)
         self.recent = journal.newest(RECENT)
         self.copies: list[View] = []  # of which a lesson newer than them is taken back quickly
         self.made: list[Entry] = []  # by the last `change`
@@ -111,6 +116,7 @@ class ServedModel:
                     self.journal.set_note("backbone", self.backbone)
                 if number - bases[-1] >= self.reach:
                     bases = self._next_base(bases, number)
+                self.journal.drop_answers(self._outdated_keys)
                 for each in kept:
                     self.journal.keep_answer(each)
         except (sqlite3.Error, OSError) as problem:
@@ -123,6 +129,7 @@ class ServedModel:
             self.copies = [one for one in self.copies if one.number < undone]
         self.untidy |= bases != self.bases or undone is not None
         self.number, self.bases, self.made = number, bases, entries
+        self._outdated_keys = self.keys.keep(kept)
         self.recent = [
             entry._replace(undone_by=number) if entry.number == undone else entry
             for entry in (*(entry._replace(features=None) for entry in reversed(entries)), *self.recent)
@@ -193,23 +200,38 @@ class ServedModel:
     def fold(self) -> None:
         """Bring the model file up to date. Raises OSError or sqlite3.Error; the lessons are safe in any case."""
         began = time.perf_counter()
-        coming = Folded(self.number, fingerprint(self.learner) or "")
+        if _signature(self.path) not in (None, self._file):
+            raise OSError(errno.EEXIST, "it was changed by something else meanwhile, which stays. Restart the service")
+        coming = Folded(self.number, fingerprint(self.learner) or "", samples_of(self.learner))
         with self.journal.transaction():
             self.journal.set_note("coming", coming)
+        noted = note_classes(self.path, self.folded, self.journal.entries(self.folded.number), coming)
         if coming.fingerprint:
             model_files.write(self.path, *file_parts(self.learner, self.backbone))
         elif self.folded.fingerprint:  # its first lessons were taken back: there is no model again
             self.path.unlink(missing_ok=True)
             model_files.sync_folder(self.path.parent)
+        self._file = _signature(self.path)
         with self.journal.transaction():
             self.journal.set_note("folded", coming)
         self.folded = coming
+        if noted:
+            settle_notes(self.path, coming)
         self.tidy()
         self.fold_seconds = time.perf_counter() - began
 
     def tidy(self) -> None:
         self.journal.tidy()
         self.untidy = False
+
+
+def _signature(path: Path) -> tuple[int, int, int] | None:
+    """By which a file is known to be the one that was read or written last; None where there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 _TOLD = ("label", "old", "new", "samples")

@@ -18,7 +18,7 @@ from votestream.learners import Learner
 from votestream.photos.decisions import Decisions
 from votestream.serve.changes import counts_of, sentence
 from votestream.serve.journal import Entry
-from votestream.serve.messages import Answer, BadRequest, Candidate, Conflict
+from votestream.serve.messages import Answer, BadRequest, Candidate, Columns, Conflict
 
 RECENT = 20  # changes that a description lists
 
@@ -51,6 +51,22 @@ class View:
             raise BadRequest(sentence(problem)) from None
         told = zip(tops, files, strict=True)
         return [self._answer(decisions, row, top, file) for row, (top, file) in enumerate(told)]
+
+    def columns(self, rows: NDArray[np.float32], unknown: float) -> Columns:
+        """The labels of many rows and how sure they are, quickly."""
+        if self.snapshot is None:
+            raise Conflict("The model has learned nothing yet: teach it something first.")
+        try:
+            shares = self.snapshot.predict_proba(rows)
+            scores = self.snapshot.unknown_score(rows) if self.snapshot.tracked else None
+        except (TypeError, ValueError) as problem:
+            raise BadRequest(sentence(problem)) from None
+        labels = self.snapshot.classes_[shares.argmax(1)].tolist()
+        confidences = shares.max(1).astype(float).round(6).tolist()
+        if scores is None:
+            return Columns(self.number, labels, confidences, None, None)
+        told = scores.astype(float).round(6).tolist()
+        return Columns(self.number, labels, confidences, told, (scores > 1 - unknown).tolist())
 
     def _answer(self, decisions: Decisions, row: int, top: int | None, file: str | None) -> Answer:
         numbers = decisions.numbers(row, top)

@@ -14,13 +14,14 @@ from votestream.serve.changes import Job, Learn, Undo, counts_of
 from votestream.serve.events import Events
 from votestream.serve.journal import Entry
 from votestream.serve.messages import Change, DiskProblem, Failed, NotReady, ServeError, Taught
-from votestream.serve.promises import Keys, Promise
+from votestream.serve.promises import Promise
 from votestream.serve.room import Room
 from votestream.serve.settings import EngineSettings
 from votestream.serve.state import ServedModel
 from votestream.serve.view import View, told
 
 LOG = logging.getLogger("votestream.serve")
+SAVING = 0.2  # share of the time that writing the model file may take
 TOGETHER = 64  # jobs put on disk in one go; more would keep the first of them waiting
 
 
@@ -33,24 +34,31 @@ class Waiting:
 
 
 class Writer:
-    """`view` is the newest state that is on disk. `problem` says what is wrong with the disk, or with this thread."""
+    """`view` is the newest state that is on disk."""
 
-    def __init__(self, model: ServedModel, settings: EngineSettings, keys: Keys, events: Events) -> None:
-        self._model, self._settings, self._keys, self._events = model, settings, keys, events
+    def __init__(self, model: ServedModel, settings: EngineSettings, events: Events) -> None:
+        self._model, self._settings, self._events = model, settings, events
         self.view: View = model.view
-        self.problem: str | None = None
         self.dead = False
+        self._problem: str | None = None  # with lessons
+        self._fold_problem: str | None = None
         self.counts: Counter[str] = Counter()
         self.largest_group = 0
         self.room = Room("samples", settings.most_rows, settings.most_row_bytes)
         self._queue: deque[Waiting] = deque()
         self._changed = threading.Condition()
         self._stopping = False
-        self._fold_due: float | None = time.monotonic() if model.unfolded else None
+        self._fold_at: float | None = time.monotonic() if model.unfolded else None
+        self._folded_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="write", daemon=True)
         self._thread.start()
 
     # ---- from any thread ------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the disk, or with this thread."""
+        return self._problem or self._fold_problem
 
     def submit(self, job: Job, promise: Promise) -> None:
         """Raises TooBusy where too much waits, NotReady where nothing is taken any more."""
@@ -62,7 +70,7 @@ class Writer:
                 self._changed.notify()
                 return
         self.room.leave(rows, size)
-        raise NotReady(self.problem if self.dead and self.problem else "The service is stopping.")
+        raise NotReady(self._problem if self.dead and self._problem else "The service is stopping.")
 
     def close(self) -> None:
         """Do what waits, bring the model file up to date, and end."""
@@ -78,7 +86,7 @@ class Writer:
             while (group := self._take()) is not None:
                 if group:
                     self._do(group)
-                if self._model.unfolded >= self._settings.fold_lessons or self._is_due():
+                if self._fold_at is not None and time.monotonic() >= self._fold_at:
                     self._fold()
                 elif self._model.untidy and not self._queue:
                     self._tidy()
@@ -90,16 +98,13 @@ class Writer:
         finally:
             self._model.journal.close()
 
-    def _is_due(self) -> bool:
-        return self._fold_due is not None and time.monotonic() >= self._fold_due
-
     def _take(self) -> list[Waiting] | None:
         """The jobs that wait, an undo alone; none where it is time to fold; None at the end."""
         with self._changed:
             while not self._queue:
                 if self._stopping:
                     return None
-                left = None if self._fold_due is None else self._fold_due - time.monotonic()
+                left = None if self._fold_at is None else self._fold_at - time.monotonic()
                 if left is not None and left <= 0:
                     return []
                 self._changed.wait(left)
@@ -116,22 +121,20 @@ class Writer:
             before = self._model.number
             outcomes = self._model.change([(waiting.job, waiting.promise.kept) for waiting in group])
         except DiskProblem as problem:
-            self.problem = str(problem)
+            self._problem = str(problem)
             self.counts["refused by the disk"] += len(group)
             _fail(group, problem)
             return
         except BaseException:
             _fail(group, Failed("The service has stopped learning: restart it."))
             raise
-        self.problem = None
+        self._problem = None
         self._show(before, outcomes)
         for waiting, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, ServeError):
                 self.counts["refused"] += 1
                 waiting.promise.fail(outcome)
             else:
-                if waiting.promise.kept is not None:
-                    self._keys.keep(waiting.promise.kept, outcome)
                 waiting.promise.resolve(outcome)
 
     def _show(self, before: int, outcomes: list[Taught | Change | ServeError]) -> None:
@@ -140,8 +143,11 @@ class Writer:
             return
         self.view = model.view
         self.largest_group = max(self.largest_group, model.number - before)
-        if self._fold_due is None:
-            self._fold_due = time.monotonic() + self._settings.fold_seconds
+        soonest = self._folded_at + model.fold_seconds / SAVING
+        if self._fold_at is None:
+            self._fold_at = max(soonest, time.monotonic() + self._settings.fold_seconds)
+        if model.unfolded >= self._settings.fold_lessons and self._fold_problem is None:
+            self._fold_at = max(soonest, time.monotonic())
         for outcome in outcomes:
             if isinstance(outcome, Taught):
                 self.counts["lessons"] += len(outcome.lessons)
@@ -155,14 +161,14 @@ class Writer:
     def _fold(self) -> None:
         try:
             self._model.fold()
-            self._fold_due = None
+            self._fold_at = self._fold_problem = None
+            self._folded_at = time.monotonic()
             self.counts["folds"] += 1
-            self.problem = None
-        except (OSError, sqlite3.Error) as problem:
+        except Exception as problem:  # whatever it is: the lessons are on disk, and are learned from there again
             reason = getattr(problem, "strerror", None) or problem
-            self.problem = f"{self._model.path} cannot be written: {reason}. The lessons are safe beside it."
-            self._fold_due = time.monotonic() + self._settings.fold_seconds
-            LOG.warning(self.problem)
+            self._fold_problem = f"{self._model.path} cannot be written: {reason}. The lessons are safe beside it."
+            self._fold_at = time.monotonic() + self._settings.fold_seconds
+            LOG.warning(self._fold_problem)
 
     def _tidy(self) -> None:
         try:
@@ -173,12 +179,12 @@ class Writer:
     def _die(self, problem: BaseException) -> None:
         with self._changed:
             self.dead = True
-            self.problem = f"The service has stopped learning ({type(problem).__name__}: {problem}): restart it."
+            self._problem = f"The service has stopped learning ({type(problem).__name__}: {problem}): restart it."
             waiting = [*self._queue]
             self._queue.clear()
         for each in waiting:
             self.room.leave(each.rows, each.size)
-        _fail(waiting, Failed(self.problem))
+        _fail(waiting, Failed(self._problem))
 
 
 def _is_undo(waiting: Waiting) -> bool:

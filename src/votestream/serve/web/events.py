@@ -33,7 +33,12 @@ async def events(request: Request, engine: TheEngine) -> StreamingResponse:
 
 async def _stream(service: Service, engine: Engine) -> AsyncIterator[str]:
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
-    subscription = engine.subscribe(lambda: loop.call_soon_threadsafe(woken.set))
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(woken.set)
+
+    subscription = engine.subscribe(wake)
     service.streams += 1
     try:
         yield "retry: 2000\n: connected\n\n"

@@ -174,7 +174,7 @@ def _part(value: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _listed(value: object) -> list[dict[str, Any]]:
     """Objects, of which Label Studio sends one by itself."""
-    found = value if isinstance(value, list) else [value]
+    found: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(one, dict) for one in found):
         raise BadRequest("Tasks, annotations and results must be JSON objects.")
     return found
@@ -182,5 +182,4 @@ def _listed(value: object) -> list[dict[str, Any]]:
 
 def _version(engine: Engine) -> str:
     """Changes with each lesson, so that Label Studio asks for new predictions."""
-    about = engine.describe()
-    return f"{about['name']}-{about['lesson']}"
+    return f"{engine.name.removesuffix('.safetensors')}-{engine.describe()['lesson']}"

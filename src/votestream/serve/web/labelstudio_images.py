@@ -8,7 +8,7 @@ import re
 import urllib.error
 import urllib.request
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from votestream.serve.messages import BadRequest
 from votestream.serve.web.options import LabelStudio
@@ -49,13 +49,14 @@ def address_of(value: str, where: LabelStudio | None) -> str:
     base = urlsplit(where.url)
     try:
         named = urlsplit(value)
-        same = not named.netloc or (named.scheme, named.netloc.lower()) == (base.scheme, base.netloc.lower())
+        same = (named.scheme, named.netloc.lower()) in (("", ""), (base.scheme, base.netloc.lower()))
     except ValueError:
         same = False
     if not same:
         raise BadRequest(f"Only images of {where.url} are fetched.")
     path = named.path if not named.netloc else named.path.removeprefix(base.path.rstrip("/"))
-    if not path.startswith(FOLDERS) or ".." in path or "\\" in path or not value.isascii() or not value.isprintable():
+    plain = unquote(path).replace("\\", "/")
+    if not plain.startswith(FOLDERS) or ".." in plain.split("/") or not (value.isascii() and value.isprintable()):
         raise BadRequest("Only uploaded and stored files of Label Studio's tasks are fetched.")
     return f"{where.url.rstrip('/')}{path}" + (f"?{named.query}" if named.query else "")
 

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+# What an engine counts up; its other numbers go up and down.
+COUNTED = {"lessons", "undos", "renames", "forgets", "refused", "refused_by_disk", "too_busy", "predictions", "folds"}
+COUNTED |= {"images_seen", "backbone_batches"}
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -47,8 +50,8 @@ def text(counts: Counts, of_models: Mapping[str, Mapping[str, float]]) -> str:
     """All numbers: those of requests, and what each model's engine counts."""
     lines = list(counts.lines())
     for key in sorted({key for numbers in of_models.values() for key in numbers}):
-        name = f"votestream_{key}"
-        lines.append(f"# TYPE {name} {'counter' if key.endswith('_total') else 'gauge'}")
+        name, kind = (f"votestream_{key}_total", "counter") if key in COUNTED else (f"votestream_{key}", "gauge")
+        lines.append(f"# TYPE {name} {kind}")
         lines += [f"{name}{_of(model=model)} {numbers[key]}" for model, numbers in of_models.items() if key in numbers]
     return "\n".join(lines) + "\n"
 

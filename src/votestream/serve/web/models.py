@@ -26,7 +26,7 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
 async def models(request: Request) -> JSONResponse:
     found = []
     for name, engine in the_service(request).engines.items():
-        about = engine.describe()
+        about = await asyncio.to_thread(engine.describe)
         known = {"images": about["images"], "classes": len(about["classes"]), "lesson": about["lesson"]}
         found.append({"name": name, "state": engine.state, **known})
     return JSONResponse({"models": found})
@@ -35,7 +35,7 @@ async def models(request: Request) -> JSONResponse:
 @router.get("/model", summary="What the model knows")
 async def model(engine: TheEngine) -> JSONResponse:
     """Classes with their counts, tasks, settings, track record, the newest lessons."""
-    return JSONResponse(engine.describe())
+    return JSONResponse(await asyncio.to_thread(engine.describe))
 
 
 @router.get("/model/file", summary="The model file")
@@ -46,8 +46,7 @@ async def model_file(request: Request, engine: TheEngine) -> Response:
     asked = request.headers.get("if-none-match", "")
     if asked == "*" or f'"{tag}"' in [one.strip().removeprefix("W/") for one in asked.split(",")]:
         return Response(status_code=304, headers=headers)
-    name = quote(f"{engine.describe()['name'].removesuffix('.safetensors')}.safetensors")
-    headers["content-disposition"] = f"attachment; filename*=UTF-8''{name}"
+    headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(engine.name)}"
     return Response(data, headers=headers, media_type="application/octet-stream")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,6 +13,7 @@ from votestream.serve.web.refusals import refuse
 
 access_log = logging.getLogger("votestream.serve.access")
 problem_log = logging.getLogger("votestream.serve")
+PREFIX = re.compile("/v1(/models/[^/]+(/label-studio(?=/))?(?=/))?")
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH")
 
 
@@ -70,4 +72,9 @@ class Catch:
 
 def route_of(scope: Scope) -> str:
     """The route's template: a path may hold labels, and there are only so many templates."""
-    return getattr(scope.get("route"), "path", "none")
+    route = str(getattr(scope.get("route"), "path", "none")).replace(":path", "")
+    # Newer versions of FastAPI tell the path without the prefix that its router was included with.
+    prefix = PREFIX.match(scope["path"])
+    if route == "none" or prefix is None or route.startswith("/v1"):
+        return route
+    return re.sub("(?<=models/)[^/]+", "{name}", prefix[0]) + route

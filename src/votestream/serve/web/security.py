@@ -6,7 +6,7 @@ import base64
 import binascii
 import hmac
 import socket
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -71,6 +71,8 @@ class Guard:
         for name in SINGLE:
             if len(headers.getlist(name)) > 1:
                 return 400, f"The header {name} must be sent once."
+        if not _is_text(scope.get("raw_path", b"")) or not _is_text(scope["query_string"]):
+            return 400, "The address of this request must be UTF-8, percent-encoded."
         host = headers.get("host", "")
         if not self._is_own(host):
             return 403, (
@@ -145,6 +147,19 @@ def _name_of(host: str) -> str | None:
     bracketed = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     plain = bracketed if port is None else f"{bracketed}:{port}"
     return parts.hostname if parts.hostname and host.lower() == plain else None
+
+
+def _is_text(encoded: bytes) -> bool:
+    """Whether it is UTF-8; where it is not, labels would be learned with question marks in place of letters.
+
+    >>> _is_text(b"caf%C3%A9"), _is_text(b"caf%E9")
+    (True, False)
+    """
+    try:
+        unquote_to_bytes(encoded).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _password(encoded: str) -> str:

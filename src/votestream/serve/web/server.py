@@ -9,6 +9,7 @@ import json
 import signal
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from votestream.common.exits import Refused
 from votestream.serve.web.options import Limits, Options
 
 STOP_SECONDS = 10  # what is under way may take so long when the service ends
-WRITE_SECONDS = 60.0  # a client that does not read its answer for so long is left
+READ_SECONDS = 60.0  # a client that does not read its answer for so long is left
 
 
 def listen(options: Options) -> socket.socket:
@@ -53,39 +54,32 @@ def check_certificate(certificate: Path, key: Path) -> None:
         raise Refused(f"{certificate} and {key} are no certificate and its key: {problem}.") from None
 
 
-def run(
-    app: FastAPI,
-    listener: socket.socket,
-    limits: Limits,
-    certificate: tuple[Path, Path] | None = None,
-    ready: Callable[[], None] = lambda: None,
-) -> int | None:
-    """Serve until SIGTERM or SIGINT (a second one waits for nobody); the signal that ended it."""
-    config = uvicorn.Config(
-        app,
-        http=partial(Protocol, limits=limits),  # type: ignore[arg-type]
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=STOP_SECONDS,
-        ssl_certfile=certificate and certificate[0],
-        ssl_keyfile=certificate and certificate[1],
-    )
-    server = _Server(config, app, ready)
-    server.run([listener])
-    return server.ended_by
+class Server(uvicorn.Server):
+    """Serves an application until SIGTERM or SIGINT, or until `should_exit`; the rest is left to whoever started it."""
 
-
-class _Server(uvicorn.Server):
-    """Ends readers of events, and leaves the rest of the ending to whoever started it."""
-
-    def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        limits: Limits,
+        certificate: tuple[Path, Path] | None = None,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=partial(Protocol, limits=limits),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            ssl_certfile=certificate and certificate[0],
+            ssl_keyfile=certificate and certificate[1],
+        )
         super().__init__(config)
         self.app, self.ready = app, ready
-        self.ended_by: int | None = None
+        self.ended_by: int | None = None  # the signal
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -94,6 +88,9 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn's own raises the signal again in the end, and the process would die before the model is folded.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -102,7 +99,7 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
+        self.force_exit = self.should_exit  # a second signal waits for nobody
         self.should_exit = self.app.state.service.stopping = True
         self.ended_by = self.ended_by or sig
 
@@ -113,41 +110,37 @@ class Protocol(H11Protocol):
     def __init__(self, *args: Any, limits: Limits, **more: Any) -> None:
         super().__init__(*args, **more)
         self.limits = limits
-        self._reading: asyncio.TimerHandle | None = None
-        self._writing: asyncio.TimerHandle | None = None
+        self._headers, self._reader = _Patience(), _Patience()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
             transport.abort()
-        self._expect_headers()
+        self._headers.start(self.limits.header_seconds, transport)
 
     def data_received(self, data: bytes) -> None:
         cycle = self.cycle
         super().data_received(data)
         if self.cycle is not cycle:
-            self._reading = _cancelled(self._reading)  # a request is there: its body has a time of its own
+            self._headers.end()  # a request is there: its body has a time of its own
         elif self.cycle is None or self.cycle.response_complete:
-            self._expect_headers()
-
-    def _expect_headers(self) -> None:
-        if self._reading is None:
-            self._reading = self.loop.call_later(self.limits.header_seconds, self.transport.abort)
+            self._headers.start(self.limits.header_seconds, self.transport)
 
     def on_response_complete(self) -> None:
-        self._reading = _cancelled(self._reading)
+        self._headers.end()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._writing = self._writing or self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+        self._reader.start(READ_SECONDS, self.transport)
 
     def resume_writing(self) -> None:
-        self._writing = _cancelled(self._writing)
+        self._reader.end()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._reading, self._writing = _cancelled(self._reading), _cancelled(self._writing)
+        self._headers.end()
+        self._reader.end()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -159,9 +152,20 @@ class Protocol(H11Protocol):
         self.transport.close()
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
+class _Patience:
+    """A connection is dropped unless this is ended in time."""
+
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, seconds: float, transport: asyncio.Transport) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, transport.abort)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _no_password() -> str:

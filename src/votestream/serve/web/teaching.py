@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -16,6 +17,9 @@ WIDEST = 100_000
 Top = Annotated[int, Query(ge=1, le=10_000, description="So many probabilities, the highest first.")]
 Task = Annotated[str | None, Query(max_length=200, description="The task that a new class belongs to.")]
 Width = Annotated[int | None, Query(ge=1, le=WIDEST, description="Numbers in a row, where the body is float32.")]
+Quickly = Annotated[
+    bool, Query(description="Lists of labels, confidences and unknown scores only: fast for many rows.")
+]
 IMAGES = {
     "requestBody": {
         "required": True,
@@ -102,13 +106,18 @@ async def learn_features(
 
 
 @router.post("/predict-features", summary="Predict the class of rows of features", openapi_extra=_features())
-async def predict_features(request: Request, engine: TheEngine, top: Top = TOP, width: Width = None) -> JSONResponse:
+async def predict_features(
+    request: Request, engine: TheEngine, top: Top = TOP, width: Width = None, columns: Quickly = False
+) -> JSONResponse:
     """As JSON `{"rows": [[...]]}`, or as float32 numbers, little-endian, with `?width=D`."""
     limits = the_service(request).options.limits
     if width is None:
         rows = await bodies.rows_of_json((await bodies.json_object(request, limits, ("rows",))).get("rows"))
     else:
         rows = await bodies.rows_of_floats(request, limits, width)
+    if columns:
+        quick = await done(engine.predict_columns(rows))
+        return JSONResponse(asdict(quick))
     return JSONResponse(answers.told(await done(engine.predict_features(rows, top)), single=False))
 
 

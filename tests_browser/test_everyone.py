@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from pictures import uploads
 from playwright.sync_api import expect
+
+from pictures import uploads
 from served import BACKBONE, Served
 
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">"
@@ -107,7 +108,10 @@ def test_a_screen_reader_is_told_at_most_once_a_second(page):
 
 
 CONTRAST = """() => {
-  const parsed = (text) => (text.match(/[\\d.]+/g) ?? []).map((n, at) => n * (at < 3 && text.includes("srgb") ? 255 : 1));
+  const parsed = (text) => {
+    const unit = text.includes("srgb") ? 255 : 1;
+    return (text.match(/[\\d.]+/g) ?? []).map((n, at) => n * (at < 3 ? unit : 1));
+  };
   const light = ([r, g, b]) => {
     const part = (c) => ((c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
     return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);

@@ -11,15 +11,11 @@ export function makeHoldable(button, { holds, press, release, tap }) {
   button.oncontextmenu = (event) => {
     if (holds()) event.preventDefault(); // a long touch is a hold
   };
-  button.onkeydown = (event) => {
+  button.onkeydown = button.onkeyup = (event) => {
     if (!holds() || (event.key !== " " && event.key !== "Enter")) return;
     event.preventDefault();
-    if (!event.repeat) press();
-  };
-  button.onkeyup = (event) => {
-    if (!holds() || (event.key !== " " && event.key !== "Enter")) return;
-    event.preventDefault();
-    release();
+    if (event.type === "keyup") release();
+    else if (!event.repeat) press();
   };
   button.onclick = (event) => {
     event.preventDefault();

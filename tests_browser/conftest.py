@@ -6,12 +6,15 @@ with a service of its own. `--screenshots` writes the pictures of the docs to do
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
+
 from pictures import jpeg, write_video
 from served import BACKBONE, Model, Served
 from the_page import ThePage
@@ -134,6 +137,7 @@ def screenshot(request: pytest.FixtureRequest) -> Callable[..., None]:
     def take(page: ThePage, name: str) -> None:
         if request.config.getoption("--screenshots"):
             folder.mkdir(exist_ok=True)
-            page.screenshot(path=folder / f"serve-{name}.png")
+            with Image.open(io.BytesIO(page.page.screenshot())) as image:
+                image.convert("RGB").quantize(256).save(folder / f"serve-{name}.png", optimize=True)
 
     return take

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 KINDS = {"leaf": (40, 140, 60), "brick": (180, 60, 40), "water": (40, 90, 190)}
-FRAMES_EACH = 25  # of a kind, at 5 a second
+FRAMES_EACH = 20  # of a kind, at 5 a second
 
 
 def picture(kind: str, number: int, width: int = 96, height: int = 96) -> Image.Image:
@@ -48,7 +48,7 @@ def uploads(kind: str, n: int, start: int = 0) -> list[dict[str, str]]:
 
 
 def write_video(path: Path) -> None:
-    """An uncompressed video (Y4M) for Chromium's fake camera: each kind for five seconds, over and over."""
+    """An uncompressed video (Y4M) for Chromium's fake camera: each kind for four seconds, over and over."""
     width, height = 320, 240
     with path.open("wb") as file:
         file.write(f"YUV4MPEG2 W{width} H{height} F5:1 Ip A1:1 C420jpeg\n".encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from playwright.sync_api import expect
+
 from served import Model
 
 
@@ -83,7 +84,7 @@ def test_stopping_the_camera_stops_the_requests_and_the_light(page):
 
 def test_without_permission_the_page_says_what_to_do(page):
     page.evaluate(
-        "{ navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('no', 'NotAllowedError'); } }"
+        "() => { navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('', 'NotAllowedError'); } }"
     )
     page.click("#camera-button")
     expect(page.get_by_role("alert")).to_contain_text("Allow it for this page and try again.")

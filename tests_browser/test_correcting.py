@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pictures import upload, uploads
 from playwright.sync_api import expect
+
+from pictures import upload, uploads
 
 
 def test_images_without_a_class_are_answered_in_a_list_with_the_unsure_ones_first(page):
@@ -102,16 +103,20 @@ def test_forgetting_asks_with_the_count_and_says_what_is_lost(page, model):
         page.menu("brick", "forget")
         dialog = page.get_by_role("dialog", name="Forget brick?")
         expect(dialog).to_contain_text("6 images")
-        expect(dialog).to_contain_text("Images are not kept")
+        expect(dialog).to_contain_text("images are not kept")
         dialog.get_by_role("button", name=button).click()
         expect(page.locator("#counts")).to_contain_text(f"{len(counts)} class")
         assert model.counts() == counts
     expect(page.row("brick")).to_have_count(0)
+    page.locator("#lessons-list li").first.get_by_role("button", name="Undo").click()
+    page.expect_count("brick", 6)
 
 
 def test_the_track_record_shows_a_curve_and_what_is_mixed_up(page):
     page.drop(page.row("brick"), uploads("leaf", 3, start=60))
     page.expect_count("brick", 9)
+    page.drop(page.row("leaf"), uploads("leaf", 30, start=70))
+    page.expect_count("leaf", 36)
     page.get_by_role("button", name="right lately").click()
     dialog = page.get_by_role("dialog", name="How well it has done")
     expect(dialog.get_by_role("img", name="Accuracy from")).to_be_visible()

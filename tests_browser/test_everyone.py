@@ -7,19 +7,25 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from pictures import uploads
 from playwright.sync_api import expect
+
+from pictures import uploads
 from served import BACKBONE, Served
 
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">"
 
 
 def test_labels_are_text_and_never_markup(page, model):
-    for label in (HOSTILE, "</li><script>document.title='broken'</script>", "a/b?c#d %2F", "‮txet", "x" * 150):
+    for label in (HOSTILE, "</li><script>document.title='broken'</script>", "a/b?c#d %2F", "שלום", "x" * 150):
         page.teach(label, uploads("leaf", 1))
+    page.drop(page.row(HOSTILE), uploads("brick", 2, start=30))
+    page.expect_count(HOSTILE, 3)
     page.drop("#stage", uploads("leaf", 2, start=30))
     expect(page.locator("#asked-list li").filter(has_text="…")).to_have_count(0)
     page.locator("#why summary").click()
+    page.get_by_role("button", name="right lately").click()
+    expect(page.locator("#record")).to_contain_text(f"{HOSTILE} was taken for brick")
+    page.keyboard.press("Escape")
     page.menu(HOSTILE, "forget")
     expect(page.get_by_role("dialog")).to_contain_text(HOSTILE)
     page.get_by_role("dialog").get_by_role("button", name="Forget").click()
@@ -29,7 +35,6 @@ def test_labels_are_text_and_never_markup(page, model):
     field.fill("<b>bold</b>")
     field.press("Enter")
     page.expect_count("<b>bold</b>", 1)
-    page.get_by_role("button", name="right lately").click()
     assert "broken" not in page.title()
     assert page.locator("img[src='x'], li script, li b").count() == 0
     assert HOSTILE not in model.counts()
@@ -85,7 +90,6 @@ def test_every_control_has_a_name_and_the_page_its_landmarks(page):
         expect(page.get_by_role(role)).to_have_count(1)
     for role in ("button", "textbox", "combobox", "img", "progressbar"):
         for control in page.get_by_role(role).all():
-            assert "  " not in control.aria_snapshot()
             assert '"' in control.aria_snapshot(), f"{role} without a name: {control.evaluate('n => n.outerHTML')}"
 
 
@@ -104,7 +108,10 @@ def test_a_screen_reader_is_told_at_most_once_a_second(page):
 
 
 CONTRAST = """() => {
-  const parsed = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const parsed = (text) => {
+    const unit = text.includes("srgb") ? 255 : 1;
+    return (text.match(/[\\d.]+/g) ?? []).map((n, at) => n * (at < 3 ? unit : 1));
+  };
   const light = ([r, g, b]) => {
     const part = (c) => ((c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
     return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
@@ -165,8 +172,8 @@ def test_a_phone_has_the_camera_on_top_and_buttons_for_thumbs(model, open_page):
 def test_text_of_twice_the_size_needs_no_sideways_scrolling(model, open_page, settings):
     page = open_page(model.page, **settings)
     page.drop("#stage", uploads("leaf", 2, start=20))
-    # What a browser's setting for large text does.
-    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    page.context.new_cdp_session(page.page).send("Page.setFontSizes", {"fontSizes": {"standard": 32, "fixed": 26}})
+    assert page.locator("#hint").evaluate("node => getComputedStyle(node).fontSize") == "26px"
     width = page.viewport_size["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for name in ("It is this: leaf", "More for leaf"):

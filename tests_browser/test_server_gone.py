@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pictures import uploads
 from playwright.sync_api import expect
+
+from pictures import uploads
 from served import Model
 
 # What Chromium itself says of a request that found no server.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pictures import jpeg, upload, uploads
 from playwright.sync_api import expect
+
+from pictures import jpeg, upload, uploads
 from served import Model
 
 

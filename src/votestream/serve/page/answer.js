@@ -4,6 +4,7 @@ import { announce } from "./announce.js";
 import { $, clipped, percent, svg, tell } from "./dom.js";
 
 const MOST_TASKS = 6;
+const ROW = 30; // height of a task in the picture of the vote
 let headline = null; // the label in large letters
 let rival = null; // one that has come once, and takes over if it comes again
 
@@ -50,7 +51,7 @@ function write(answer, said, classes) {
   }
   const share = shares.find((each) => each.label === said)?.probability ?? answer.confidence;
   words(share < 0.5 ? "Perhaps" : "It looks like", String(said), percent(share));
-  const second = shares.find((each) => each.label !== said);
+  const second = shares.find((each) => each.label !== said && each.probability >= 0.005);
   $("answer-next").textContent = second ? `Second: ${second.label} ${percent(second.probability)}` : "";
   if ($("answer-label").dataset.told !== String(said)) announce(`Looks like ${said}, ${percent(share)}`);
   $("answer-label").dataset.told = String(said);
@@ -63,41 +64,49 @@ function words(intro, label, share) {
 }
 
 function explain(answer) {
-  $("why").hidden = !answer.words;
-  tell($("why-words"), answer.words ?? "");
   const tasks = answer.vote?.tasks ?? [];
+  tell($("why-words"), tasks.length > 1 ? voteInWords(answer.vote) : (answer.words ?? ""));
+  $("why").hidden = $("why-words").hidden;
   $("why-picture").toggleAttribute("hidden", tasks.length < 2);
   if (tasks.length > 1 && $("why").open) drawVote(answer.vote);
-  $("why").ontoggle = () => $("why").open && tasks.length > 1 && drawVote(answer.vote);
+  $("why").ontoggle = () => {
+    if ($("why").open && tasks.length > 1) drawVote(answer.vote);
+  };
+}
+
+function voteInWords({ tasks, winner_task: winner }) {
+  const named = tasks.map((task, number) => ({ ...task, number }));
+  const first = named[winner];
+  const second = named.filter((task) => task !== first).toSorted((a, b) => b.score - a.score)[0];
+  return (
+    `${taskName(first)} is ${percent(first.prior)} likely and nominates ${first.candidate} (${percent(first.within)} within it); ` +
+    `${taskName(second)}, ${percent(second.prior)} likely, nominates ${second.candidate}.`
+  );
 }
 
 /** Which task nominated whom: a line from each task to its candidate, as thick as the task is likely. */
-function drawVote(vote) {
+function drawVote({ tasks, winner_task: winner }) {
   const picture = $("why-picture");
-  const numbered = vote.tasks.map((task, number) => ({ ...task, number }));
+  const numbered = tasks.map((task, number) => ({ ...task, number }));
   const shown = numbered.toSorted((a, b) => b.score - a.score).slice(0, MOST_TASKS);
-  const row = 30;
-  const height = shown.length * row + 22;
-  picture.setAttribute("viewBox", `0 0 420 ${height}`);
-  const winner = numbered.find((task) => task.number === vote.winner_task);
-  picture.setAttribute("aria-label", `The vote. ${winner ? `${taskName(winner)} wins with ${winner.candidate}.` : ""}`);
+  const left = numbered.length - shown.length;
+  const height = 24 + shown.length * ROW;
+  picture.setAttribute("viewBox", `0 0 420 ${height + (left ? 16 : 0)}`);
+  picture.setAttribute("aria-label", `The vote. ${taskName(numbered[winner])} wins with ${numbered[winner].candidate}.`);
   picture.replaceChildren(
     svg("text", { x: 0, y: 12, class: "head" }, "task, how likely it is"),
     svg("text", { x: 228, y: 12, class: "head" }, "its candidate, share within the task"),
-    ...shown.map((task, at) => nomination(task, 22 + at * row + row / 2, task === winner || task.number === vote.winner_task)),
+    ...shown.map((task, at) => nomination(task, 24 + (at + 0.5) * ROW, task.number === winner)),
+    svg("text", { x: 0, y: height + 8, class: "head" }, left ? `and ${left} less likely` : ""),
   );
-  const left = numbered.length - shown.length;
-  if (left) picture.setAttribute("viewBox", `0 0 420 ${height + 16}`);
-  if (left) picture.append(svg("text", { x: 0, y: height + 10, class: "head" }, `and ${left} less likely`));
 }
 
 function nomination(task, y, wins) {
-  const from = { x: 0, y: y + 4 };
   return svg(
     "g",
     { class: wins ? "winner" : "" },
-    svg("title", {}, `${taskName(task)} (${percent(task.prior)} likely) nominates ${task.candidate} (${percent(task.within)} within it)`),
-    svg("text", from, clipped(taskName(task), 12)),
+    svg("title", {}, `${taskName(task)}, ${percent(task.prior)} likely, nominates ${task.candidate}, ${percent(task.within)} within it`),
+    svg("text", { x: 0, y: y + 4 }, clipped(taskName(task), 12)),
     svg("text", { x: 128, y: y + 4, "text-anchor": "end" }, percent(task.prior)),
     svg("line", { x1: 138, y1: y, x2: 208, y2: y, "stroke-width": 1 + 9 * task.prior }),
     svg("circle", { cx: 213, cy: y, r: wins ? 6 : 4 }),

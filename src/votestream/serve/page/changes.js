@@ -22,7 +22,7 @@ export async function rename(label, to, classes) {
 export async function forget({ label, count }) {
   const words = [
     `What was learned of ${label}${imagesOf({ count })} is removed from the model.`,
-    "Images are not kept, so it can only be taught again from images you still have.",
+    "Undo brings it back as long as this is among the last lessons. After that it can only be taught again: images are not kept.",
   ];
   if ((await ask(`Forget ${label}?`, words, [["", "Cancel"], ["forget", "Forget", "danger"]])) !== "forget") return;
   await attempt(async () => {

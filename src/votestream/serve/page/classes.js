@@ -39,7 +39,7 @@ export class Classes extends EventTarget {
     $("search-row").hidden = model.classes.length <= STEADY;
     if ($("search-row").hidden) $("search").value = "";
     $("known-names").replaceChildren(...model.classes.map((each) => el("option", { value: String(each.label) })));
-    this.#arrange(true);
+    this.#arrange(labels.size !== this.#order.length || !model.classes.every((each) => this.#order.includes(each.label)));
     this.setMode(this.#mode, this.#enabled);
   }
 
@@ -54,7 +54,8 @@ export class Classes extends EventTarget {
     }
   }
 
-  setAnswer(answer) {
+  /** `live`: more will come at once, so the order of many classes changes only where nobody points at it. */
+  setAnswer(answer, live = false) {
     this.#shares = new Map(answer?.probabilities.map((each) => [each.label, each.probability]) ?? []);
     const winner = answer && !answer.unknown ? answer.label : null;
     const alone = this.#rows.size === 1;
@@ -71,7 +72,7 @@ export class Classes extends EventTarget {
       this.#unknown.node.classList.toggle("winner", Boolean(answer.unknown));
       this.#unknown.mark.style.insetInlineStart = `${100 * this.#model.unknown_threshold}%`;
     }
-    this.#arrange(false);
+    this.#arrange(!live);
   }
 
   /** How many frames were taught since a class is held. */
@@ -108,8 +109,9 @@ export class Classes extends EventTarget {
     };
     input.onkeydown = (event) => {
       event.stopPropagation();
-      if (event.key === "Enter") end(true);
-      if (event.key === "Escape") end(false);
+      if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.preventDefault(); // or Enter would press the button that has the focus next
+      end(event.key === "Enter");
     };
     input.onblur = () => end(false);
   }
@@ -121,14 +123,12 @@ export class Classes extends EventTarget {
     const busy = list.matches(":hover") || list.contains(document.activeElement) || list.querySelector(".held");
     const labels = this.#model.classes.map((each) => each.label);
     const many = labels.length > STEADY;
-    if (many && !now && (busy || Date.now() - this.#orderedAt < REORDER_EVERY)) return;
+    if (!now && (busy || Date.now() - this.#orderedAt < REORDER_EVERY)) return;
     this.#orderedAt = Date.now();
     const wanted = $("search").value.trim().toLowerCase();
     const found = wanted ? labels.filter((label) => String(label).toLowerCase().includes(wanted)) : labels;
     const share = (label) => this.#shares.get(label) ?? 0;
-    if (!many) this.#order = found;
-    else if (busy && !wanted) this.#order = kept(this.#order, found);
-    else this.#order = found.toSorted((a, b) => share(b) - share(a));
+    this.#order = many ? found.toSorted((a, b) => share(b) - share(a)) : found;
     const shown = this.#order.slice(0, MOST_ROWS);
     shown.forEach((label, at) => (this.#rows.get(label).key.textContent = at < 9 ? String(at + 1) : ""));
     arrange(list, [...shown.map((label) => this.#rows.get(label).node), this.#unknown.node]);
@@ -154,7 +154,9 @@ export class Classes extends EventTarget {
     const names = el("div", { class: "names" }, el("div", { class: "title" }, name, added), about);
     name.ondblclick = () => this.startRename(label);
     const node = el("li", { class: "class" }, key, names, el("div", { class: "bar" }, fill), share, teach, more);
-    node.onkeydown = (event) => event.key === "F2" && this.startRename(label);
+    node.onkeydown = (event) => {
+      if (event.key === "F2") this.startRename(label);
+    };
     node.dropLabel = label;
     return { node, key, name, about, added, fill, share, teach, more };
   }
@@ -173,13 +175,6 @@ export class Classes extends EventTarget {
   #fire(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
-}
-
-/** The order as it was, without those gone; new ones come last. */
-function kept(order, labels) {
-  const there = new Set(labels);
-  const old = order.filter((label) => there.delete(label));
-  return [...old, ...there];
 }
 
 /** How much a class has been taught, and how it did when it was tested before learning. */

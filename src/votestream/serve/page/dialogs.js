@@ -33,5 +33,7 @@ export async function askText(title, body, words, type = "text") {
 export function show(dialog) {
   dialog.showModal();
   // A click beside the dialog closes it.
-  dialog.onclick = (event) => event.target === dialog && dialog.close();
+  dialog.onclick = (event) => {
+    if (event.target === dialog) dialog.close();
+  };
 }

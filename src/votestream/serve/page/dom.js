@@ -40,8 +40,8 @@ export const counted = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} 
 /** A share in whole percent; only what is really all or nothing is called 100 or 0. */
 export function percent(share) {
   const whole = Math.round(share * 100);
-  if (whole === 100 && share < 1) return "99 %";
-  if (whole === 0 && share > 0) return "1 %";
+  if (whole === 100 && share < 1) return "> 99 %";
+  if (whole === 0 && share > 0) return "< 1 %";
   return `${whole} %`;
 }
 

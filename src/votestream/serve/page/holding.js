@@ -8,16 +8,14 @@ export function makeHoldable(button, { holds, press, release, tap }) {
     press();
   };
   button.onpointerup = button.onpointercancel = button.onlostpointercapture = button.onblur = release;
-  button.oncontextmenu = (event) => holds() && event.preventDefault(); // a long touch is a hold
-  button.onkeydown = (event) => {
-    if (!holds() || (event.key !== " " && event.key !== "Enter")) return;
-    event.preventDefault();
-    if (!event.repeat) press();
+  button.oncontextmenu = (event) => {
+    if (holds()) event.preventDefault(); // a long touch is a hold
   };
-  button.onkeyup = (event) => {
+  button.onkeydown = button.onkeyup = (event) => {
     if (!holds() || (event.key !== " " && event.key !== "Enter")) return;
     event.preventDefault();
-    release();
+    if (event.type === "keyup") release();
+    else if (!event.repeat) press();
   };
   button.onclick = (event) => {
     event.preventDefault();

@@ -38,15 +38,13 @@ function newTile(each, undo) {
 }
 
 function title(each) {
-  if (each.kind === "forget") return `forgot ${each.label}`;
-  if (each.kind === "rename") return `renamed ${each.label}`;
+  if (each.kind === "rename") return `${each.label} → ${each.to}`;
   return String(each.label);
 }
 
 /** What the model thought before it learned this. */
 function before({ kind, label, was }) {
-  if (kind === "forget" || kind === "rename") return "";
+  if (kind !== "learn") return kind === "rename" ? "renamed" : "forgotten";
   if (!was) return "the first image";
-  const sure = was.confidence === undefined ? "" : ` ${percent(was.confidence)}`;
-  return was.label === label ? `knew it,${sure}` : `was: ${was.label}${sure}`;
+  return was.label === label ? `knew it, ${percent(was.confidence)}` : `was: ${was.label} ${percent(was.confidence)}`;
 }

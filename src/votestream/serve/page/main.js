@@ -42,13 +42,14 @@ function render() {
   const empty = !model.classes.length;
   document.body.classList.remove("starting");
   document.body.classList.toggle("empty", empty);
+  document.body.classList.toggle("gone", !connection.here);
   document.title = `${model.name} · VoteStream`;
   $("model-name").textContent = model.name;
   $("counts").textContent = empty ? "" : summary(model);
   $("download-button").hidden = empty;
   tell($("kept"), empty ? "" : kept(model));
   showSpark(model.track);
-  notices.loading(model);
+  notices.state(model);
   classes.setModel(model);
   showLessons(model, ready(), undo);
   renderMode();
@@ -62,9 +63,9 @@ function summary({ images, classes: all }) {
 
 /** What the server keeps, said plainly. */
 function kept(model) {
-  const what = model.learner.name.includes("candidates") || model.learner.name.includes("knn") ? "feature vectors" : "statistics";
+  const what = /candidates|knn|er_/.test(model.learner.name) ? "feature vectors" : "statistics";
   const undoable = model.undo_reaches ? `, and for undo the features of the last ${counted(model.undo_reaches, "lesson")}` : "";
-  return `The server keeps no image. It keeps ${what} of ${counted(model.classes.length, "class", "classes")}, ${size(model.bytes)}${undoable}. Thumbnails are only in this page.`;
+  return `The server keeps no image. It keeps ${what} of ${counted(model.classes.length, "class", "classes")}, ${size(model.bytes)}${undoable}. Thumbnails are only in this page. ${model.remarks.join(" ")}`;
 }
 
 function renderMode() {
@@ -76,9 +77,8 @@ function renderMode() {
   $("new-button").disabled = $("new-name").disabled = !ready();
   $("new-name").placeholder = !empty ? "New class" : stage.mode === "idle" ? "Name of the first class" : "What is this?";
   $("idle-words").textContent = touch ? "Show it an image" : "Drop or paste images here";
-  const teachMany = touch ? "" : " A folder of folders becomes classes.";
   const words = {
-    idle: touch ? "" : `Drop images on a class to teach it.${teachMany}`,
+    idle: touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.",
     camera: touch ? "Hold a button while you show the thing. A tap teaches one frame." : "Hold a button or its number key while you show the thing. U takes the last lesson back.",
     picture: touch ? "Wrong? Tap the right class." : "Wrong? Click the right class, or press its number. U takes the last lesson back.",
   };
@@ -138,7 +138,7 @@ live.addEventListener("refused", (event) => notices.trouble(event.detail));
 live.addEventListener("answer", (event) => {
   if (stage.mode !== "camera") return;
   showAnswer(event.detail, known(), true);
-  classes.setAnswer(event.detail);
+  classes.setAnswer(event.detail, true);
 });
 
 function press(label) {

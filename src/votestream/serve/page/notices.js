@@ -22,10 +22,11 @@ export function gone(is) {
   tell($("connection"), is ? "The server does not answer. Teaching waits, and the page tries again by itself. Everything that was counted is kept." : "");
 }
 
-export function loading(model) {
+export function state(model) {
   const name = model.backbone?.name ? ` (${model.backbone.name})` : "";
   const words = { loading: `Getting ready: the network that looks at images${name} is being loaded.`, stopping: "The server is stopping." };
   tell($("loading"), words[model.state] ?? "");
+  tell($("disk"), model.problem ?? "");
 }
 
 /** One sentence that goes away by itself. */

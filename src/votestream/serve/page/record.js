@@ -33,7 +33,6 @@ export function openRecord(model) {
     numbers(track),
     tested(track).length > 1 ? chart(track) : null,
     ...confusions(track, model.classes),
-    ...weakest(track),
     ...drift(track),
   ];
   $("record-body").replaceChildren(...parts.filter(Boolean));
@@ -85,16 +84,12 @@ function confusions(track, classes) {
   if (!pairs.length) return [];
   const involved = new Set(pairs.flatMap((pair) => [pair.label, pair.taken_for]));
   const known = classes.filter((each) => involved.has(each.label)).slice(0, MOST_MATRIX);
-  const right = new Map(classes.map((each) => [each.label, each]));
-  const times = (row, column) => {
-    if (row.label === column.label) return right.get(row.label).right;
-    return pairs.find((pair) => pair.label === row.label && pair.taken_for === column.label)?.times ?? 0;
-  };
+  const times = (row, column) =>
+    row === column ? row.right : (pairs.find((pair) => pair.label === row.label && pair.taken_for === column.label)?.times ?? 0);
   const cell = (row, column) => {
     const n = times(row, column);
-    const share = right.get(row.label).tested ? n / right.get(row.label).tested : 0;
     const node = el("td", { class: row === column ? "right" : "wrong" }, n ? String(n) : "");
-    node.style.setProperty("--share", Math.min(1, share).toFixed(3));
+    node.style.setProperty("--share", Math.min(1, n / (row.tested || 1)).toFixed(3));
     return node;
   };
   const name = (each) => el("span", { title: String(each.label), dir: "auto" }, clipped(String(each.label), 14));
@@ -112,17 +107,6 @@ function confusions(track, classes) {
     el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Mix-ups" }, table),
     el("p", { class: "muted small" }, "The most frequent mix-ups are kept; an empty cell is rarer or never happened."),
   ];
-}
-
-function weakest(track) {
-  const weak = track.classes
-    .filter((each) => each.score.tested >= 3)
-    .toSorted((a, b) => a.score.accuracy - b.score.accuracy)
-    .slice(0, 3)
-    .filter((each) => each.score.accuracy < 0.9);
-  if (!weak.length) return [];
-  const words = weak.map((each) => `${each.label} (${each.score.right} of ${each.score.tested})`).join(", ");
-  return [el("h3", {}, "What needs more images"), el("p", { dir: "auto" }, `Recognised least often: ${words}.`)];
 }
 
 function drift(track) {

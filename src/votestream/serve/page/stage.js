@@ -65,6 +65,7 @@ export class Stage extends EventTarget {
   }
 
   #set(mode) {
+    const hadFocus = $("stage").contains(document.activeElement);
     this.mode = mode;
     document.body.dataset.mode = mode;
     $("video").hidden = mode !== "camera";
@@ -73,6 +74,8 @@ export class Stage extends EventTarget {
     $("close-button").hidden = mode === "idle";
     $("close-button").textContent = mode === "camera" ? "Stop camera" : "Close";
     $("switch-button").hidden = mode !== "camera" || !this.#camera.several;
+    // The button that was pressed is gone: the focus stays nearby.
+    if (hadFocus) (mode === "idle" ? $("choose-button") : $("close-button")).focus();
     this.dispatchEvent(new Event("mode"));
   }
 }

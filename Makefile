@@ -4,15 +4,26 @@ VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint tables clean
+.PHONY: demo serve test test-browser lint tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
 	$(BIN)/votestream demo
 
+# The page and the service, with the demo's classes to play with; what it learns stays in build/.
+serve: $(VENV)/installed-serve
+	mkdir -p build
+	$(BIN)/votestream serve build/demo.safetensors --sample
+
 # One thread a process: threads that wait for each other's core cost more than they bring.
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
+
+# The page in Chromium, which is installed where there is none and we are root. Without it the tests are skipped.
+test-browser: $(VENV)/installed-browser
+	if [ "$$(id -u)" = 0 ] && ! command -v chromium >/dev/null && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium || true; fi
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests_browser -rs
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -34,8 +45,16 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plots]"
 	touch $@
 
+$(VENV)/installed-serve: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[serve]"
+	touch $@
+
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt playwright
 	touch $@
 
 clean:

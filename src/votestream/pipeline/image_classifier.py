@@ -193,7 +193,7 @@ class ImageClassifier(Learner):
     def snapshot(self) -> Snapshot:
         """A model that answers as this one does now, whatever is learned later; it shares the backbone."""
         backbone, inner = self.backbone_, self.learner_.snapshot()
-        return Snapshot(inner._prepared, lambda X: inner._rows(backbone(X)), inner.task_of_class_)
+        return Snapshot(inner._prepared, lambda X: inner._rows(backbone(X)), inner.task_of_class_, inner.tasks_)
 
     # ---- what was learned: the learner's own ----------------------------------------------------
 

@@ -70,6 +70,11 @@ class Glance:
         return [found for found in self._found if isinstance(found, Problem)]
 
 
+def _given_up(glance: Glance) -> bool:
+    """Whether an image of it can be left out. If so it is over: who sends the request again begins anew."""
+    return not glance.promise.wanted and not glance.promise.begin()
+
+
 Prepared = tuple[Glance, int, NDArray[np.uint8]]  # an image that the backbone can look at
 
 
@@ -125,7 +130,7 @@ class Looker:
             self._hand_over([glance])
 
     def _pixels(self, glance: Glance, upload: Upload) -> NDArray[np.uint8] | None:
-        if not glance.promise.wanted:
+        if _given_up(glance):
             return None
         name = upload.name
         if not upload.data:
@@ -152,7 +157,7 @@ class Looker:
             self._look(backbone, batch)
 
     def _look(self, backbone: Backbone, batch: list[Prepared]) -> None:
-        wanted = [item for item in batch if item[0].promise.wanted]
+        wanted = [item for item in batch if not _given_up(item[0])]
         rows: Any = [None] * len(wanted)
         try:
             if wanted:

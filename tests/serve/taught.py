@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import numpy as np
 from PIL import Image
@@ -36,6 +37,14 @@ def upload(colour=100, name="a.png"):
 def learn(*labels, seed=0, task=None):
     rows = np.concatenate([rows_of(label, seed=seed + place) for place, label in enumerate(labels)])
     return Learn(rows, list(labels), task)
+
+
+def until(condition):
+    """Wait for it, not for ever."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
 
 
 class Told:

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from serve.taught import Told, do, learn, rows_of
+from serve.taught import Told, do, learn, rows_of, until
 from votestream.io import model_files
 from votestream.life.journal import fingerprint
 from votestream.serve.changes import Undo
@@ -109,9 +109,6 @@ def test_the_model_file_is_written_after_so_many_lessons_and_so_many_seconds(tmp
         path = tmp_path / f"{next(iter(settings))}.safetensors"
         engine = Engine.open(path, EngineSettings(backbone="pixels", **settings))
         engine.learn_features(rows_of("cat"), ["cat"]).result()
-        for _ in range(500):
-            if engine.statistics()["unfolded"] == 0:
-                break
-            engine._writer._thread.join(0.01)
+        until(lambda engine=engine: engine.statistics()["unfolded"] == 0)
         assert path.exists()
         engine.close()

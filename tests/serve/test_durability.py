@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+import votestream
 from serve.taught import Told, do, learn
 from votestream.io import model_files
 from votestream.learners import load
 from votestream.life.journal import fingerprint
-from votestream.serve.changes import Forget, Rename, Undo
+from votestream.serve.changes import Forget, Learn, Rename, Undo
 from votestream.serve.journal import LessonsFile
 from votestream.serve.opening import open_served
 from votestream.serve.settings import EngineSettings
@@ -110,6 +115,48 @@ def test_a_copy_of_the_files_at_any_write_leads_to_the_state_acknowledged_last(f
         again.journal.close()
 
 
+TEACHING = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from serve.taught import rows_of
+from votestream.serve.engine import Engine
+from votestream.serve.settings import EngineSettings
+
+engine = Engine.open(sys.argv[1], EngineSettings(backbone="reduced_resnet18", fold_lessons=3))
+def teach(n):
+    label = ("cat", "dog", "oak", "elm")[n % 4]
+    lesson = engine.learn_features(rows_of(label, seed=n), [label]).result().lessons[0].lesson
+    sys.stdout.write(f"{lesson} {label} {n}\\n")
+    sys.stdout.flush()
+ThreadPoolExecutor(4).map(teach, range(10_000))
+"""
+
+
+def test_what_a_process_acknowledged_survives_kill_9(folder):
+    tests, source = Path(__file__).parents[1], Path(votestream.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{tests}"}
+    command = [sys.executable, "-c", TEACHING, str(folder / "m.safetensors")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        said = [process.stdout.readline() for _ in range(25)]
+        process.kill()
+        said += process.stdout.readlines()
+    told = Told()
+    for line in said:
+        if line.endswith("\n"):
+            lesson, label, seed = line.split()
+            told.calls[int(lesson)] = learn(label, seed=int(seed))
+    model, remarks = opened(folder, EngineSettings())
+    assert remarks == []
+    assert told.number <= model.number <= told.number + 4  # each thread may have had one under way
+    standing = {entry.number: entry for entry in model.journal.entries(0)}
+    for number, job in told.calls.items():
+        assert standing[number].features.tobytes() == job.rows.tobytes()
+    for number, entry in standing.items():
+        told.calls.setdefault(number, Learn(entry.features[None], [entry.about["label"]]))
+    assert fingerprint(model.learner) == told.fingerprint()
+    model.journal.close()
+
+
 def test_a_restart_gives_the_same_state_as_going_on(folder):
     told = Told()
     model, _ = opened(folder)
@@ -163,6 +210,20 @@ def test_a_restart_starts_from_the_model_file_where_it_can(folder, monkeypatch):
     monkeypatch.setattr(opening, "make_again", lambda *call: made_again.append(call) or real(*call))
     again, _ = opened(folder, EngineSettings())
     assert len(made_again) == 1
+    assert fingerprint(again.learner) == told.fingerprint()
+    again.journal.close()
+
+
+def test_an_undo_of_what_the_model_file_has_survives_a_restart(folder):
+    told = Told()
+    model, _ = opened(folder, EngineSettings())
+    do(model, told, learn("cat", "dog", "oak"))
+    model.fold()
+    do(model, told, Undo(2))
+    do(model, told, learn("elm"))
+    model.journal.close()
+    again, remarks = opened(folder, EngineSettings())
+    assert remarks == []
     assert fingerprint(again.learner) == told.fingerprint()
     again.journal.close()
 

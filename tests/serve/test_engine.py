@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -12,12 +11,13 @@ import numpy as np
 import pytest
 
 import votestream as vs
-from serve.taught import Told, learn, png, rows_of, upload
+from serve.taught import Told, learn, png, rows_of, until, upload
 from votestream.life.journal import fingerprint
 from votestream.photos.decisions import Decisions
 from votestream.photos.finding import PhotoError
 from votestream.serve import events, promises
 from votestream.serve.engine import Engine
+from votestream.serve.looker import Lesson, Question
 from votestream.serve.messages import BadRequest, Conflict, Failed, NotReady, NotThere, TooBusy, Upload
 from votestream.serve.settings import EngineSettings
 from votestream.serve.state import ServedModel
@@ -41,8 +41,7 @@ def opened(tmp_path):
 
 def taken_out(engine):
     """Wait until the writer has taken all jobs out of its queue."""
-    while engine.statistics()["samples_waiting"]:
-        time.sleep(0.002)
+    until(lambda: not engine.statistics()["samples_waiting"])
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def held(monkeypatch):
     real = ServedModel.change
 
     def waiting(model, jobs):
-        gate.wait(20)
+        gate.wait(120)
         return real(model, jobs)
 
     monkeypatch.setattr(ServedModel, "change", waiting)
@@ -171,6 +170,21 @@ def test_rows_and_labels_that_cannot_be_learned_are_refused(opened, rows, labels
     assert fingerprint(engine._model.learner) == before
 
 
+def test_numbers_beyond_all_bounds_are_refused(opened):
+    engine = opened()
+    with pytest.raises(BadRequest, match="at most 4,096 numbers, got 4,097"):
+        engine.learn_features(np.zeros((1, 4097)), ["a"])
+    engine.learn_features([[0.0, 1.0]], ["a"]).result()
+    for lesson in (10**30, -(10**5000), 2**62):
+        with pytest.raises(NotThere):
+            engine.undo(lesson).result()
+    with pytest.raises(BadRequest, match="an integer of"):
+        engine.learn_features([[0.0, 1.0]], [10**400]).result()
+    for change in (lambda: engine.forget(10**5000), lambda: engine.rename("a", 10**5000)):
+        with pytest.raises((Conflict, NotThere)):
+            change().result()
+
+
 def test_rows_of_another_width_are_not_predicted(opened):
     engine = opened()
     engine.learn_features([[0.0, 1.0]], ["a"]).result()
@@ -190,14 +204,14 @@ def test_predictions_never_wait_for_a_lesson(opened, held):
     engine.learn([upload(240)], "day").result()
     held.clear()
     lesson = engine.learn([upload(20)], "night")
-    answer = engine.predict([upload(15)]).result(10).answers[0]
+    answer = engine.predict([upload(15)]).result(60).answers[0]
     assert (answer.label, answer.lesson) == ("night", 2)
-    assert engine.predict_features(np.zeros((1, 12))).result(10).answers[0].lesson == 2
+    assert engine.predict_features(np.zeros((1, 12))).result(60).answers[0].lesson == 2
     assert engine.describe()["lesson"] == 2
     engine.model_file()
     assert not lesson.done()
     held.set()
-    assert lesson.result(10).lessons[0].lesson == 3
+    assert lesson.result(60).lessons[0].lesson == 3
 
 
 def test_lessons_and_predictions_of_many_threads_lead_to_what_was_told(opened):
@@ -232,26 +246,50 @@ def test_lessons_and_predictions_of_many_threads_lead_to_what_was_told(opened):
     assert fingerprint(opened(backbone=None)._model.learner) == before
 
 
-def test_images_that_wait_share_a_batch(opened, monkeypatch):
+@pytest.fixture
+def looking(opened, monkeypatch):
+    """An engine whose backbone waits, when it looks at its first images, until it is released; and what it looks at."""
     engine = opened()
-    engine.learn([upload(10)], "night").result()
-    sizes, real, gate = [], engine._sight.backbone.of_prepared, threading.Event()
+    engine.learn([upload(0)], "night").result()
+    backbone, gate, looked = engine._sight.backbone, threading.Event(), []
+    real = backbone.of_prepared
 
-    def looking(pixels):
-        sizes.append(len(pixels))
-        gate.wait(20)
+    def look(pixels):
+        looked.append(sorted(pixels[:, 0, 0, 0].tolist()))
+        gate.wait(120)
         return real(pixels)
 
-    monkeypatch.setattr(engine._sight.backbone, "of_prepared", looking)
-    asked = [engine.predict([upload(colour)]) for colour in range(0, 200, 20)]
-    for _ in range(1000):
-        if len(engine._looker._ready) == 10 - sum(sizes):
-            break
-        time.sleep(0.005)
+    monkeypatch.setattr(backbone, "of_prepared", look)
+    yield engine, looked, gate
     gate.set()
-    assert len({future.result(10).answers[0].lesson for future in asked}) == 1
-    assert sum(sizes) == 10
-    assert len(sizes) <= 2
+
+
+def test_images_that_wait_share_a_batch(looking):
+    engine, looked, gate = looking
+    first = engine.predict([upload(1)])
+    until(lambda: looked == [[1]])
+    asked = [engine.predict([upload(colour)]) for colour in range(20, 200, 20)]
+    until(lambda: len(engine._looker._ways[Question].ready) == 9)
+    gate.set()
+    assert {len(future.result(60).answers) for future in (first, *asked)} == {1}
+    assert looked == [[1], list(range(20, 200, 20))]
+
+
+def test_images_to_predict_go_before_those_to_learn(looking, monkeypatch):
+    engine, looked, gate = looking
+    monkeypatch.setattr(engine._sight.backbone, "batch_size", 3)
+    first = engine.predict([upload(1)])
+    until(lambda: looked == [[1]])
+    lesson = engine.learn([upload(n) for n in range(2, 8)], "night")
+    until(lambda: len(engine._looker._ways[Lesson].ready) == 6)
+    asked = engine.predict([upload(100 + n) for n in range(3)])
+    until(lambda: len(engine._looker._ways[Question].ready) == 3)
+    gate.set()
+    assert len(first.result(60).answers) == 1
+    assert len(asked.result(60).answers) == 3
+    assert len(lesson.result(60).lessons) == 6
+    assert [sum(pixel >= 100 for pixel in pixels) for pixels in looked] == [0, 2, 1, 0]
+    assert [len(pixels) for pixels in looked] == [1, 3, 3, 3]
 
 
 def test_full_queues_refuse_at_once_and_empty_again(opened, held):
@@ -266,7 +304,7 @@ def test_full_queues_refuse_at_once_and_empty_again(opened, held):
         engine.learn_features(rows_of("cat", 4), ["cat"] * 4)
     assert engine.statistics()["too_busy"] == 1
     held.set()
-    assert [future.result(10).lessons[0].lesson for future in futures] == list(range(1, len(futures) + 1))
+    assert [future.result(60).lessons[0].lesson for future in futures] == list(range(1, len(futures) + 1))
     assert engine.statistics()["samples_waiting"] == 0
 
 
@@ -287,7 +325,7 @@ def test_a_request_that_was_given_up_is_not_learned(opened, held):
     assert second.cancel()
     third = engine.learn_features(rows_of("oak"), ["oak"])
     held.set()
-    assert third.result(10).lessons[0].lesson == 2
+    assert third.result(60).lessons[0].lesson == 2
     assert first.result().lessons[0].lesson == 1
     assert [each["label"] for each in engine.describe()["classes"]] == ["cat", "oak"]
 
@@ -297,14 +335,13 @@ def test_closing_while_busy_finishes_what_was_taken(opened, held, tmp_path):
     lessons = [engine.learn([upload(20 * n)], "grey") for n in range(5)]
     closing = threading.Thread(target=engine.close)
     closing.start()
-    while engine.state != "stopping":
-        time.sleep(0.005)
+    until(lambda: engine.state == "stopping")
     with pytest.raises(NotReady, match="stopping"):
         engine.learn([upload()], "grey")
     with pytest.raises(NotReady):
         engine.predict([upload()])
     held.set()
-    closing.join(20)
+    closing.join(60)
     assert sorted(lesson.result(1).lessons[0].lesson for lesson in lessons) == [1, 2, 3, 4, 5]
     engine.close()
     assert opened().describe()["images"] == 5
@@ -320,12 +357,12 @@ def test_a_writer_that_dies_says_so_and_nobody_waits(opened, monkeypatch, caplog
     with monkeypatch.context() as patched:
         patched.setattr(ServedModel, "change", die)
         with pytest.raises(Failed):
-            engine.learn_features(rows_of("dog"), ["dog"]).result(10)
-    engine._writer._thread.join(10)
+            engine.learn_features(rows_of("dog"), ["dog"]).result(60)
+    engine._writer._thread.join(60)
     with pytest.raises(NotReady, match="stopped learning"):
         engine.learn_features(rows_of("dog"), ["dog"])
     assert "restart" in engine.problem
-    assert engine.predict_features(rows_of("cat")).result(10).answers[0].label == "cat"
+    assert engine.predict_features(rows_of("cat")).result(60).answers[0].label == "cat"
     assert opened().describe()["images"] == 1
 
 
@@ -389,7 +426,7 @@ def test_a_request_sent_again_before_it_is_answered_counts_once(opened, held):
     with pytest.raises(Conflict):
         engine.learn_features(rows_of("dog"), ["dog"], key="k")
     held.set()
-    assert {future.result(10).lessons[0].lesson for future in futures[1:]} == {1}
+    assert {future.result(60).lessons[0].lesson for future in futures[1:]} == {1}
     assert engine.describe()["lesson"] == 1
 
 
@@ -477,9 +514,28 @@ def test_a_looker_that_stumbles_goes_on(opened, monkeypatch):
             patched.setattr(owner, name, stumble)
             for ask in (lambda: engine.predict([upload()]), lambda: engine.learn([upload()], "grey")):
                 with pytest.raises(Failed, match="a bug"):
-                    ask().result(10)
-    assert engine.predict([upload()]).result(10).answers[0].label == "night"
+                    ask().result(60)
+    assert engine.predict([upload()]).result(60).answers[0].label == "night"
     assert engine.describe()["lesson"] == 1
+
+
+def test_a_promise_that_all_gave_up_takes_nobody_in_any_more():
+    promise = promises.Promise()
+    first, second = promise.future(), promise.future()
+    first.cancel()
+    assert promise.wanted
+    second.cancel()
+    assert not promise.wanted
+    third = promise.future()  # in time
+    assert promise.begin()
+    assert not third.cancel()
+    promise.resolve(1)
+    assert third.result() == 1
+    assert promise.future() is None
+    given_up = promises.Promise()
+    given_up.future().cancel()
+    assert not given_up.begin()
+    assert given_up.future() is None
 
 
 def test_a_key_whose_senders_all_hung_up_may_be_sent_again(opened, held):
@@ -489,5 +545,5 @@ def test_a_key_whose_senders_all_hung_up_may_be_sent_again(opened, held):
     given_up = engine.learn_features(rows_of("dog"), ["dog"], key="k")
     assert given_up.cancel()
     held.set()
-    first.result(10)
-    assert engine.learn_features(rows_of("dog"), ["dog"], key="k").result(10).lessons[0].lesson == 2
+    first.result(60)
+    assert engine.learn_features(rows_of("dog"), ["dog"], key="k").result(60).lessons[0].lesson == 2

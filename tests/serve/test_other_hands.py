@@ -10,7 +10,7 @@ import pytest
 
 import votestream as vs
 from painted import counts, paint, run
-from serve.taught import Told, do, learn, rows_of, upload
+from serve.taught import Told, do, learn, rows_of, until, upload
 from votestream.life.journal import fingerprint
 from votestream.photos import taught_model
 from votestream.photos.finding import PhotoError
@@ -336,13 +336,11 @@ def test_rows_from_votestream_models_may_be_taught_too(path, photos):
 def test_a_model_file_changed_while_it_is_served_is_not_overwritten(path):
     engine = Engine.open(path, EngineSettings(backbone="pixels", fold_seconds=0))
     engine.learn_features(rows_of("cat"), ["cat"]).result()
-    while engine.statistics()["unfolded"]:
-        engine._writer._thread.join(0.01)
+    until(lambda: not engine.statistics()["unfolded"])
     other = vs.load(path).partial_fit(rows_of("fir"), ["fir"])
     other.save(path)
     engine.learn_features(rows_of("dog"), ["dog"]).result()
-    while engine.problem is None:
-        engine._writer._thread.join(0.01)
+    until(lambda: engine.problem is not None)
     assert "changed by something else meanwhile, which stays. Restart the service" in engine.problem
     engine.close()
     assert vs.load(path).classes_.tolist() == ["cat", "fir"]

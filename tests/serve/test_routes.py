@@ -254,6 +254,17 @@ def test_health_readiness_and_numbers(taught):
         assert line.startswith("# TYPE ") or float(line.rpartition(" ")[2]) >= 0
 
 
+def test_readiness_tells_what_is_in_the_way_and_no_names(client, monkeypatch):
+    engine = client.app.state.service.engines["shop"]
+    monkeypatch.setattr(type(engine), "problem", "/secret/place cannot be written.")
+    answer = client.get("/readyz")
+    assert answer.status_code == 200  # predictions go on
+    assert len(answer.json()["problems"]) == 1
+    assert "secret" not in answer.text
+    monkeypatch.setattr(type(engine), "state", "loading")
+    assert client.get("/readyz").status_code == 503
+
+
 def test_the_documentation_lists_every_route_and_loads_nothing_from_elsewhere(client):
     paths = client.get("/openapi.json").json()["paths"]
     for path in ("/v1/learn", "/v1/predict", "/v1/undo", "/v1/classes/{label}/rename", "/v1/events", "/webhook"):

@@ -21,7 +21,8 @@ def guarded(**options):
         return PlainTextResponse("fine")
 
     routes = [
-        Route(path, fine, methods=["GET", "POST", "DELETE"]) for path in ("/", "/v1/learn", "/v1/events", "/predict")
+        Route(path, fine, methods=["GET", "POST", "DELETE"])
+        for path in ("/", "/v1/learn", "/v1/events", "/predict", "/v1/models/a/label-studio/webhook")
     ]
     return Client(Guard(Starlette(routes=routes), Options(**options)))
 
@@ -129,6 +130,7 @@ def test_label_studio_may_send_the_token_as_a_password_and_nobody_else():
     wrong = {"authorization": "Basic " + base64.b64encode(b"any:wrong").decode()}
     client = guarded(token=TOKEN)
     assert client.post("/predict", headers=basic).status_code == 200
+    assert client.post("/v1/models/a/label-studio/webhook", headers=basic).status_code == 200
     assert client.post("/predict", headers=wrong).status_code == 401
     assert client.post("/predict", headers={"authorization": "Basic !"}).status_code == 401
     assert client.post("/v1/learn", headers=basic).status_code == 401

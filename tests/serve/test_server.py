@@ -166,7 +166,7 @@ def test_https_is_spoken_with_a_certificate(client, tmp_path):
         (["{0}/m.safetensors", "--allow-origin", "shop.example"], "an origin must be such as"),
         (["{0}/m.safetensors", "--certificate", "{0}/damaged.safetensors"], "both --certificate and --key"),
         (["{0}/m.safetensors", "--certificate", "{0}/none", "--key", "{0}/none"], "no certificate and its key"),
-        (["{0}/m.safetensors", "--label-studio-url", "studio"], "an origin must be such as"),
+        (["{0}/m.safetensors", "--label-studio-url", "studio"], "the address of Label Studio must be"),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_a_sentence(tmp_path, arguments, sentence):

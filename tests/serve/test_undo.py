@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from serve.taught import Told, do, learn, rows_of
+from serve.taught import Told, do, learn
 from votestream.life.journal import fingerprint
 from votestream.serve import state
-from votestream.serve.changes import Forget, Rename, Undo
+from votestream.serve.changes import Forget, Learn, Rename, Undo
+from votestream.serve.journal import Entry, LessonsFile
 from votestream.serve.messages import BadRequest, Conflict, NotThere
 from votestream.serve.opening import open_served
 from votestream.serve.settings import EngineSettings
@@ -119,30 +120,34 @@ def test_undo_reaches_at_least_as_far_as_asked_for(opened):
     assert fingerprint(model.learner) == told.fingerprint()
 
 
-def bytes_beside(model):
-    return b"".join(path.read_bytes() for path in model.path.parent.iterdir() if ".lessons" in path.name)
-
-
-def test_features_are_gone_from_the_disk_once_nothing_needs_them(opened):
+def test_features_are_kept_only_as_long_as_an_undo_may_need_them(opened):
     model, told = opened(undo_reach=3), Told()
-    secret = rows_of("cat", seed=1)[0]
-    do(model, told, learn("cat"), learn("cat", seed=1))
-    assert secret.tobytes() in bytes_beside(model)
-    for seed in range(10, 16):
+    for seed in range(9):
         do(model, told, learn("cat", seed=seed))
-    model.tidy()
-    assert secret.tobytes() not in bytes_beside(model)
-
-
-def test_features_of_a_lesson_taken_back_are_gone_from_the_disk(opened):
-    model, told = opened(), Told()
-    secret = rows_of("secret", seed=1)[0]
-    do(model, told, learn("cat"), learn("secret", seed=1), learn("dog"))
-    assert secret.tobytes() in bytes_beside(model)
-    do(model, told, Undo(2))
+    do(model, told, Undo(8))
+    assert [entry.number for entry in model.journal.entries(0) if entry.features is not None] == [7, 9]
     assert model.untidy
-    model.tidy()
-    assert secret.tobytes() not in bytes_beside(model)
+
+
+def test_features_that_were_deleted_are_gone_from_the_disk(tmp_path):
+    journal = LessonsFile(tmp_path / "m.lessons")
+    rows = np.random.default_rng(0).normal(size=(4, 3000)).astype(np.float32)  # several pages of the database each
+
+    def pieces_on_disk(row):
+        held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        return sum(row[start : start + 10].tobytes() in held for start in range(0, 3000, 10))
+
+    with journal.transaction():
+        journal.add(Entry(n, n, "learn", {}, row) for n, row in enumerate(rows, 1))
+    assert all(pieces_on_disk(row) > 250 for row in rows)
+    with journal.transaction():
+        journal.mark_undone(3, 5)
+    with journal.transaction():
+        journal.drop_changes(1)
+    journal.tidy()
+    assert [pieces_on_disk(row) > 250 for row in rows] == [False, True, False, True]
+    assert pieces_on_disk(rows[0]) == pieces_on_disk(rows[2]) == 0
+    journal.close()
 
 
 def test_a_name_that_is_taken_needs_a_merge(opened):
@@ -199,7 +204,7 @@ def test_a_job_that_breaks_the_learner_leaves_the_others_of_its_group_alone(open
 def test_classes_that_are_numbers_may_be_given_as_text(opened):
     model, told = opened(), Told()
     rows = learn("a", "b").rows
-    do(model, told, learn("a", "b").__class__(rows, [3, 7]))
-    do(model, told, learn("a").__class__(rows[:1], ["3"]), Rename("7", "8"))
+    do(model, told, Learn(rows, [3, 7]))
+    do(model, told, Learn(rows[:1], ["3"]), Rename("7", "8"))
     assert model.learner.classes_.tolist() == [3, "8"]
     assert model.view.description["images"] == 3

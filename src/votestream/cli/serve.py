@@ -7,7 +7,7 @@ import importlib.util
 import logging
 import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -95,7 +95,9 @@ def serve(
         raise Refused(f"The service needs {', '.join(missing)}: {install_extra('serve')}.")
     from votestream.serve.settings import EngineSettings
     from votestream.serve.web.app import create_app
-    from votestream.serve.web.options import LabelStudio, Limits, Options
+    from votestream.serve.web.labelstudio_images import check_studio
+    from votestream.serve.web.options import LabelStudio, Options
+    from votestream.serve.web.security import check_origin
     from votestream.serve.web.server import Server, check_certificate, listen
 
     if (certificate is None) != (key is None):
@@ -103,17 +105,18 @@ def serve(
     https = None if certificate is None or key is None else (certificate, key)
     if https is not None:
         check_certificate(*https)
-    studio = None if label_studio_url is None else LabelStudio(_origin(label_studio_url, path=True), label_studio_token)
+    studio = (
+        None if label_studio_url is None else LabelStudio(_valid(check_studio, label_studio_url), label_studio_token)
+    )
     options = Options(
         host=host,
         port=port,
         token=_checked(token, host),
-        allow_origins=tuple(_origin(one) for one in allow_origin or ()),
+        allow_origins=tuple(_valid(check_origin, one) for one in allow_origin or ()),
         allow_hosts=tuple(allow_host or ()),
         https=https is not None,
         label_studio=studio,
         access_log=access_log,
-        limits=Limits(),
     )
     settings = EngineSettings(
         backbone=backbone,
@@ -201,11 +204,9 @@ def _checked(token: str | None, host: str) -> str | None:
     return token
 
 
-def _origin(url: str, path: bool = False) -> str:
-    from votestream.serve.web.security import check_origin
-
+def _valid(check: Callable[[str], str], value: str) -> str:
     try:
-        return check_origin(url) if not path else url if check_origin("/".join(url.split("/")[:3])) else ""
+        return check(value)
     except ValueError as problem:
         raise Refused(f"{problem}.") from None
 

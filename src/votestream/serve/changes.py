@@ -65,7 +65,7 @@ def perform(learner: Learner, job: Learn | Rename | Forget, number: int) -> Made
         return [Entry(number, number, "forget", about)], Change(number, "forget", about)
     except ValueError as problem:
         if learner._broken:
-            raise RuntimeError(f"{job} was interrupted: {problem}") from problem
+            raise RuntimeError(f"it was interrupted ({problem})") from problem
         kind = BadRequest if isinstance(job, Learn) else Conflict
         raise kind(sentence(problem)) from None
 

@@ -21,7 +21,7 @@ from votestream.photos.opening import check_target
 from votestream.photos.sidecar import followed
 from votestream.serve.changes import Forget, Job, Learn, Rename, Undo, checked_label, sentence
 from votestream.serve.events import Events, Subscription
-from votestream.serve.looker import Glance, Looker
+from votestream.serve.looker import Glance, Lesson, Looker, Question
 from votestream.serve.messages import (
     Answer,
     Answers,
@@ -31,6 +31,7 @@ from votestream.serve.messages import (
     Failed,
     Label,
     NotReady,
+    NotThere,
     ServeError,
     Taught,
     Upload,
@@ -75,8 +76,7 @@ class Engine:
         self._writer = Writer(model, settings, self._events)
         view = self._writer.view
         self._sight = Sight(view.backbone, not view.fitted, settings)
-        images = Room("images", settings.most_images, settings.most_image_bytes)
-        self._looker = Looker(self._sight, self._seen, images, settings.decoders, settings.max_pixels)
+        self._looker = Looker(self._sight, self._seen, settings)
         self._asked = Room("predictions", settings.most_predictions, settings.most_row_bytes)
         self._answering = ThreadPoolExecutor(2, "answer")
 
@@ -115,7 +115,7 @@ class Engine:
         if self._view.fitted and self._view.backbone is None:
             raise BadRequest("The model was taught rows of numbers, not images: teach it such rows.")
         parts = ["learn", label, task, *(part for upload in uploads for part in (upload.name, upload.data))]
-        return self._keyed(key, parts, lambda promise: self._looker.look(uploads, promise, (label, task)))
+        return self._keyed(key, parts, lambda promise: self._looker.look(uploads, promise, Lesson(label, task)))
 
     def learn_features(
         self, rows: ArrayLike, labels: list[Label], task: Label | None = None, key: str | None = None
@@ -123,6 +123,9 @@ class Engine:
         """Learn rows of features, in one call: those of the model's backbone, or of your own for a model without."""
         features = _as_rows(rows)
         labels, task = [checked_label(label) for label in labels], _checked_task(task)
+        if not self._view.fitted and features.shape[1] > self.settings.most_width:
+            most = self.settings.most_width
+            raise BadRequest(f"The rows of a new model may have at most {most:,} numbers, got {features.shape[1]:,}.")
         if len(labels) != len(features):
             raise BadRequest(f"There must be a label for each row: {len(features)} rows, {len(labels)} labels.")
         parts = ["learn", labels, task, features.shape, features.tobytes()] if key else []
@@ -132,6 +135,8 @@ class Engine:
         """Take a change back, as if it had never been; None is the newest lesson that still stands."""
         if lesson is not None and (not isinstance(lesson, int) or isinstance(lesson, bool)):
             raise BadRequest(f"A lesson must be a number, got {lesson!r:.60}.")
+        if lesson is not None and lesson.bit_length() > 62:
+            raise NotThere("There is no lesson of so large a number.")
         return self._change(Undo(lesson), ["undo", lesson], key)
 
     def rename(self, old: Label, new: Label, merge: bool = False, key: str | None = None) -> Future[Any]:
@@ -169,7 +174,7 @@ class Engine:
         view = self._view
         if view.backbone is None:
             raise BadRequest("The model was taught rows of numbers, not images: send such rows.")
-        return self._keyed(None, [], lambda promise: self._looker.look(uploads, promise, top))
+        return self._keyed(None, [], lambda promise: self._looker.look(uploads, promise, Question(top)))
 
     def predict_features(self, rows: ArrayLike, top: int | None = None) -> Future[Answers]:
         """Predict rows of features."""
@@ -226,7 +231,7 @@ class Engine:
         for glance in glances:
             if not glance.promise.wanted:
                 glance.promise.begin()  # it is over
-            elif isinstance(glance.about, tuple):
+            elif isinstance(glance.about, Lesson):
                 self._teach(glance, *glance.about)
             elif glance.promise.begin():
                 asked.append(glance)
@@ -234,7 +239,7 @@ class Engine:
             return
         found = [glance.rows for glance in asked]
         sizes = [len(rows) for rows in found]
-        tops = [glance.about for glance in asked for _ in glance.rows]
+        tops = [glance.about.top for glance in asked if isinstance(glance.about, Question) for _ in glance.rows]
         files = [name for rows in found for name, _ in rows]
         rows = [row for rows in found for _, row in rows]
         stacked = np.stack(rows) if rows else np.empty((0, 1), np.float32)
@@ -326,10 +331,10 @@ class Engine:
             "forgets": counts["forget"],
             "refused": counts["refused"],
             "refused_by_disk": counts["refused by the disk"],
-            "too_busy": looker.room.refused + writer.room.refused + self._asked.refused,
+            "too_busy": looker.refused + writer.room.refused + self._asked.refused,
             "predictions": self._counts["predictions"],
             "images_waiting": looker.waiting,
-            "image_bytes_waiting": looker.room.bytes_inside,
+            "image_bytes_waiting": looker.bytes_waiting,
             "samples_waiting": writer.room.inside,
             "predictions_waiting": self._asked.inside,
             "images_seen": looker.images,

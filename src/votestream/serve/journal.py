@@ -115,6 +115,9 @@ class LessonsFile:
                 )
             if (found := self._one("PRAGMA quick_check(1)")) != "ok":
                 raise sqlite3.DatabaseError(" ".join(found.split()))
+        for number in self.bases():
+            self.base(number)  # compares checksums, as the next line does
+        self.entries(0)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

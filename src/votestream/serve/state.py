@@ -153,13 +153,11 @@ class ServedModel:
     def _undo(self, lesson: int | None, number: int) -> tuple[list[Entry], Change]:
         if lesson is None and (lesson := self.journal.last_standing()) is None:
             raise Conflict("There is no lesson that could be taken back.")
+        if not 0 < lesson <= self.number:
+            raise NotThere(f"There is no lesson {lesson}.")
         entry = self.journal.entry(lesson)
         if entry is None:
-            if 0 < lesson <= self.bases[0]:
-                raise NotThere(
-                    f"Lesson {lesson} can no longer be taken back: undo reaches to lesson {self.bases[0] + 1}."
-                )
-            raise NotThere(f"There is no lesson {lesson}.")
+            raise NotThere(f"Lesson {lesson} can no longer be taken back: undo reaches to lesson {self.bases[0] + 1}.")
         if entry.kind == "undo":
             raise Conflict(f"Lesson {lesson} is itself an undo: teach again what it took back.")
         if entry.undone_by is not None:

@@ -18,6 +18,18 @@ FOLDERS = ("/data/", "/storage-data/", "/tasks/")  # where Label Studio serves t
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]{64,}={0,2}\s*")
 
 
+def check_studio(url: str) -> str:
+    """The address of a Label Studio, or ValueError.
+
+    >>> check_studio("http://localhost:8081/")
+    'http://localhost:8081'
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ValueError(f"the address of Label Studio must be such as http://localhost:8081, got {url!r}")
+    return url.rstrip("/")
+
+
 def image_of(value: object, where: LabelStudio | None, most: int) -> bytes:
     """The bytes of an image that a task names. May fetch it: call it in a thread."""
     if not isinstance(value, str) or not value:
@@ -54,11 +66,11 @@ def address_of(value: str, where: LabelStudio | None) -> str:
         same = False
     if not same:
         raise BadRequest(f"Only images of {where.url} are fetched.")
-    path = named.path if not named.netloc else named.path.removeprefix(base.path.rstrip("/"))
+    path = named.path if not named.netloc else named.path.removeprefix(base.path)
     plain = unquote(path).replace("\\", "/")
     if not plain.startswith(FOLDERS) or ".." in plain.split("/") or not (value.isascii() and value.isprintable()):
         raise BadRequest("Only uploaded and stored files of Label Studio's tasks are fetched.")
-    return f"{where.url.rstrip('/')}{path}" + (f"?{named.query}" if named.query else "")
+    return f"{where.url}{path}" + (f"?{named.query}" if named.query else "")
 
 
 def _fetched(value: str, where: LabelStudio | None, most: int) -> bytes:

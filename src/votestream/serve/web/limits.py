@@ -23,7 +23,7 @@ class Limiter:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # A reader of events stays for hours: these are counted by their route.
-        if scope["type"] != "http" or scope["path"].endswith("/events"):
+        if scope["type"] != "http" or (scope["method"] == "GET" and scope["path"].endswith("/events")):
             await self.app(scope, receive, send)
             return
         length = Headers(scope=scope).get("content-length", "0")

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from votestream.serve.messages import NotThere
 from votestream.serve.web import metrics
-from votestream.serve.web.service import Service, the_service
+from votestream.serve.web.service import the_service
 
 TYPES = {".js": "text/javascript; charset=utf-8", ".webmanifest": "application/manifest+json"}
 TYPES |= {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
@@ -78,11 +78,17 @@ async def health() -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/readyz", summary="Whether the service is ready to learn and predict")
+@router.get("/readyz", summary="Whether the service is ready to predict")
 async def readiness(request: Request) -> JSONResponse:
-    """503 while a backbone is being loaded, while the service stops, and while no lesson can be put on disk."""
-    waiting = _not_ready(the_service(request))
-    return JSONResponse({"ready": not waiting, "problems": waiting}, 503 if waiting else 200)
+    """503 while a model is being loaded and while the service stops. A full disk is named, and predictions go on."""
+    service = the_service(request)
+    states = {engine.state for engine in service.engines.values()} | ({"stopping"} if service.stopping else set())
+    ready = states == {"ready"}
+    # It is open to all, so that no model's name and no path is told.
+    problem = any(engine.problem for engine in service.engines.values())
+    problems = [f"A model is {state}." for state in sorted(states - {"ready"})]
+    problems += ["Something keeps a model from learning, or its file from being written: see /v1/model."] * problem
+    return JSONResponse({"ready": ready, "problems": problems}, 200 if ready else 503)
 
 
 @router.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)
@@ -90,14 +96,3 @@ async def numbers(request: Request) -> Response:
     service = the_service(request)
     of_models = {name: engine.statistics() for name, engine in service.engines.items()}
     return Response(metrics.text(service.counts, of_models), headers={"content-type": metrics.TYPE})
-
-
-def _not_ready(service: Service) -> list[str]:
-    """What is in the way. /readyz is open to all, so no model's name and no path is told."""
-    problems = {"The service is stopping."} if service.stopping else set()
-    for engine in service.engines.values():
-        if engine.state != "ready":
-            problems.add("A model is being loaded." if engine.state == "loading" else "The service is stopping.")
-        elif engine.problem:
-            problems.add("Lessons cannot be put on disk; predictions go on.")
-    return sorted(problems)

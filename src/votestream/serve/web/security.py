@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 import socket
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -19,7 +20,7 @@ SAFE_METHODS = ("GET", "HEAD")
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/health", "/docs", "/openapi.json")
 OPEN_FOLDERS = ("/page/", "/docs/")
 # Label Studio can send a name and a password, but no bearer token, to a model.
-BASIC_PATHS = ("/setup", "/predict", "/webhook")
+LABEL_STUDIO = re.compile("(/v1/models/[^/]+/label-studio)?/(health|setup|predict|webhook)")
 SINGLE = ("host", "origin", "authorization", "content-length", "content-type", "sec-fetch-site")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -105,7 +106,7 @@ class Guard:
         if path in OPEN_PATHS or path.startswith(OPEN_FOLDERS):
             return True
         kind, _, value = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "basic" and path in BASIC_PATHS:
+        if kind.lower() == "basic" and LABEL_STUDIO.fullmatch(path):
             value = _password(value)
         elif kind.lower() != "bearer":
             return False

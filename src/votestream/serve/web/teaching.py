@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -116,8 +115,7 @@ async def predict_features(
     else:
         rows = await bodies.rows_of_floats(request, limits, width)
     if columns:
-        quick = await done(engine.predict_columns(rows))
-        return JSONResponse(asdict(quick))
+        return JSONResponse(vars(await done(engine.predict_columns(rows))))
     return JSONResponse(answers.told(await done(engine.predict_features(rows, top)), single=False))
 
 

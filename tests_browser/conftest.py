@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pictures import jpeg, write_video
+import votestream as vs
+from pictures import picture, write_video
 from served import BACKBONE, Model, Served
 from the_page import ThePage
 
@@ -54,15 +55,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Model]]:
     """Models that know two classes, each for one test."""
     folder = tmp_path_factory.mktemp("models")
-    first = Served(folder / "untouched.safetensors", "--backbone", BACKBONE).ready()
+    first = vs.ImageClassifier(BACKBONE, vs.GaussianVoting(track=True, block=1))
     for number in range(6):
         for kind in ("brick", "leaf"):
-            Model(first).post(f"learn?label={kind}", jpeg(kind, number), "image/jpeg")
-    first.stop()
-    for beside in folder.glob("*.lessons*"):
-        beside.unlink()
+            first.partial_fit([picture(kind, number)], [kind])
+    first.save(folder / "untouched.safetensors")
     for number in range(COPIES):
-        shutil.copy(first.model, folder / f"shop-{number}.safetensors")
+        shutil.copy(folder / "untouched.safetensors", folder / f"shop-{number}.safetensors")
     served = Served(folder).ready()
     yield iter([Model(served, f"shop-{number}") for number in range(COPIES)])
     served.close()

@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pictures import jpeg, write_video
+import votestream as vs
+from pictures import picture, write_video
 from served import BACKBONE, Model, Served
 from the_page import ThePage
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-COPIES = 32  # models that one service holds for the tests, one for each
+COPIES = 36  # models that one service holds for the tests, one for each
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,15 +55,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Model]]:
     """Models that know two classes, each for one test."""
     folder = tmp_path_factory.mktemp("models")
-    first = Served(folder / "shop-0.safetensors", "--backbone", BACKBONE).ready()
+    first = vs.ImageClassifier(BACKBONE, vs.GaussianVoting(track=True, block=1))
     for number in range(6):
         for kind in ("brick", "leaf"):
-            Model(first).post(f"learn?label={kind}", jpeg(kind, number), "image/jpeg")
-    first.stop()
-    for beside in folder.glob("*.lessons*"):
-        beside.unlink()
-    for number in range(1, COPIES):
-        shutil.copy(first.model, folder / f"shop-{number}.safetensors")
+            first.partial_fit([picture(kind, number)], [kind])
+    first.save(folder / "untouched.safetensors")
+    for number in range(COPIES):
+        shutil.copy(folder / "untouched.safetensors", folder / f"shop-{number}.safetensors")
     served = Served(folder).ready()
     yield iter([Model(served, f"shop-{number}") for number in range(COPIES)])
     served.close()
@@ -137,6 +136,7 @@ def screenshot(request: pytest.FixtureRequest) -> Callable[..., None]:
     def take(page: ThePage, name: str) -> None:
         if request.config.getoption("--screenshots"):
             folder.mkdir(exist_ok=True)
+            page.wait_for_timeout(500)  # until nothing moves
             with Image.open(io.BytesIO(page.page.screenshot())) as image:
                 image.convert("RGB").quantize(256).save(folder / f"serve-{name}.png", optimize=True)
 

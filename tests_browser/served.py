@@ -63,11 +63,6 @@ class Served:
         """At the same address, once it was killed."""
         self._start()
 
-    def stop(self) -> None:
-        """In an orderly way: the model file is written."""
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
-
     def close(self) -> None:
         if self.process.poll() is None:
             self.kill()

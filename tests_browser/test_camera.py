@@ -88,15 +88,3 @@ def test_without_permission_the_page_says_what_to_do(page):
     )
     page.click("#camera-button")
     expect(page.get_by_role("alert")).to_contain_text("Allow it for this page and try again.")
-
-
-def test_over_plain_http_from_elsewhere_photos_are_taken_and_the_page_says_why(model, open_page):
-    # What a browser shows of a page that is neither of https nor of localhost: no media devices, no secure context.
-    insecure = "Object.defineProperty(window, 'isSecureContext', {value: false});"
-    insecure += "Object.defineProperty(Navigator.prototype, 'mediaDevices', {value: undefined});"
-    page = open_page(model.page, script=insecure)
-    expect(page.get_by_role("button", name="Use the camera")).to_be_hidden()
-    expect(page.locator("#camera-words")).to_contain_text("only over https")
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Take a photo").click()
-    assert chooser.value.element.get_attribute("capture") == "environment"

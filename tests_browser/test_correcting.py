@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
-from pictures import upload, uploads
+from pictures import jpeg, upload, uploads
 
 
 def test_images_without_a_class_are_answered_in_a_list_with_the_unsure_ones_first(page):
@@ -18,6 +20,21 @@ def test_images_without_a_class_are_answered_in_a_list_with_the_unsure_ones_firs
 
     sure = [sureness(tile) for tile in tiles.all_inner_texts()]
     assert sure == sorted(sure)
+    expect(tiles.first.get_by_role("button")).to_have_attribute("aria-pressed", "true")
+
+
+def test_what_is_unlike_everything_is_called_unknown_and_taught_as_a_new_class(page, model):
+    for number in range(6, 60):
+        for kind in ("brick", "leaf"):
+            model.post(f"learn?label={kind}", jpeg(kind, number), "image/jpeg")
+    page.drop("#stage", uploads("water", 1, start=70))
+    expect(page.locator("#answer")).to_contain_text("This is unknown")
+    expect(page.locator("li.class.unknown")).to_have_class(re.compile("winner"))
+    expect(page.locator("li.class:not(.unknown).winner")).to_have_count(0)
+    page.fill("#new-name", "water")
+    page.press("#new-name", "Enter")
+    page.expect_count("water", 1)
+    expect(page.locator("#answer-label")).to_have_text("water")
 
 
 def test_one_tap_on_the_right_class_teaches_the_image_and_goes_to_the_next(page, model):

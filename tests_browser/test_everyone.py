@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import expect
 
 from pictures import uploads
-from served import BACKBONE, Served
 
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">"
 
@@ -202,24 +201,3 @@ def test_three_hundred_classes_are_found_by_name_and_the_likeliest_come_first(pa
     best = page.locator("#answer").inner_text()
     expect(rows.first.locator(".share")).not_to_be_empty()
     assert rows.first.locator(".name").inner_text() in best
-
-
-def test_a_token_is_taken_from_the_address_and_hidden_and_without_it_the_page_asks(open_page, tmp_path):
-    options = ("--backbone", BACKBONE, "--token", "a-token-of-sixteen-letters")
-    served = Served(tmp_path / "shop.safetensors", *options).ready()
-    try:
-        page = open_page(served.address)
-        assert "token" not in page.url
-        page.teach("leaf", uploads("leaf", 1))
-        expect(page.row("leaf").locator(".about")).to_have_text("1 image: barely known")
-        page.reload()
-        page.expect_count("leaf", 1)
-        base = served.address.split("#")[0]
-        other = open_page(base, expected=("401",), ready="dialog[open]")
-        other.get_by_label("This server asks for a token").last.fill("a-token-of-sixteen-letters")
-        other.keyboard.press("Enter")
-        other.expect_count("leaf", 1)
-        for each in (page, other):
-            each.context.close()
-    finally:
-        served.close()

@@ -98,6 +98,14 @@ def test_a_large_drop_shows_how_far_it_is_and_can_be_stopped(page, model):
     assert 0 < model.counts()["water"] < 90
 
 
+def test_of_several_models_one_is_chosen(page, model):
+    page.teach("water", uploads("water", 1))
+    page.get_by_role("combobox", name="Model").select_option("untouched")
+    page.wait_for_url("**model=untouched")
+    expect(page.locator("#counts")).to_have_text("12 images, 2 classes")
+    assert model.counts()["water"] == 1
+
+
 def test_what_was_learned_is_there_after_reloading(page):
     page.teach("water", uploads("water", 2))
     page.reload()

@@ -3,7 +3,7 @@
 import { announce } from "./announce.js";
 import { $, clipped, percent, svg, tell } from "./dom.js";
 
-const MOST_TASKS = 6;
+const MOST_TASKS = 4;
 const ROW = 30; // height of a task in the picture of the vote
 let headline = null; // the label in large letters
 let rival = null; // one that has come once, and takes over if it comes again
@@ -91,11 +91,11 @@ function drawVote({ tasks, winner_task: winner }) {
   const shown = numbered.toSorted((a, b) => b.score - a.score).slice(0, MOST_TASKS);
   const left = numbered.length - shown.length;
   const height = 24 + shown.length * ROW;
-  picture.setAttribute("viewBox", `0 0 420 ${height + (left ? 16 : 0)}`);
+  picture.setAttribute("viewBox", `0 0 380 ${height + (left ? 16 : 0)}`);
   picture.setAttribute("aria-label", `The vote. ${taskName(numbered[winner])} wins with ${numbered[winner].candidate}.`);
   picture.replaceChildren(
     svg("text", { x: 0, y: 12, class: "head" }, "task, how likely it is"),
-    svg("text", { x: 228, y: 12, class: "head" }, "its candidate, share within the task"),
+    svg("text", { x: 206, y: 12, class: "head" }, "candidate, share within the task"),
     ...shown.map((task, at) => nomination(task, 24 + (at + 0.5) * ROW, task.number === winner)),
     svg("text", { x: 0, y: height + 8, class: "head" }, left ? `and ${left} less likely` : ""),
   );
@@ -107,10 +107,10 @@ function nomination(task, y, wins) {
     { class: wins ? "winner" : "" },
     svg("title", {}, `${taskName(task)}, ${percent(task.prior)} likely, nominates ${task.candidate}, ${percent(task.within)} within it`),
     svg("text", { x: 0, y: y + 4 }, clipped(taskName(task), 12)),
-    svg("text", { x: 128, y: y + 4, "text-anchor": "end" }, percent(task.prior)),
-    svg("line", { x1: 138, y1: y, x2: 208, y2: y, "stroke-width": 1 + 9 * task.prior }),
-    svg("circle", { cx: 213, cy: y, r: wins ? 6 : 4 }),
-    svg("text", { x: 228, y: y + 4 }, `${clipped(String(task.candidate), 18)} ${percent(task.within)}${wins ? "  ✓" : ""}`),
+    svg("text", { x: 120, y: y + 4, "text-anchor": "end" }, percent(task.prior)),
+    svg("line", { x1: 128, y1: y, x2: 188, y2: y, "stroke-width": 1 + 9 * task.prior }),
+    svg("circle", { cx: 192, cy: y, r: wins ? 6 : 4 }),
+    svg("text", { x: 206, y: y + 4 }, `${clipped(String(task.candidate), 18)} ${percent(task.within)}${wins ? "  ✓" : ""}`),
   );
 }
 

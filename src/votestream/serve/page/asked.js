@@ -9,6 +9,7 @@ let numbers = 0;
 export class Asked extends EventTarget {
   #items = [];
   #selected = null;
+  #chosen = false; // by hand; else the unsurest image is in view
   #queue;
   #classes;
   #takeBack;
@@ -48,8 +49,9 @@ export class Asked extends EventTarget {
     this.#queue.predict(items, (item, answer) => {
       item.answer = answer;
       item.useless = !answer;
-      if (this.#selected === item) this.select(item);
-      this.render();
+      const first = this.#chosen ? this.#selected : this.#sorted()[0];
+      if (first !== this.#selected || first === item) this.select(first, this.#chosen);
+      else this.render();
     });
   }
 
@@ -84,8 +86,9 @@ export class Asked extends EventTarget {
     this.render();
   }
 
-  select(item) {
+  select(item, chosen = false) {
     this.#selected = item;
+    this.#chosen = chosen;
     this.dispatchEvent(new CustomEvent("select", { detail: item }));
     this.render();
   }
@@ -106,7 +109,7 @@ export class Asked extends EventTarget {
   }
 
   #tile(item) {
-    item.tile ??= newTile(() => this.select(item));
+    item.tile ??= newTile(() => this.select(item, true));
     const { node, button, image, blank, words, about } = item.tile;
     const url = thumbs.get(item.id);
     image.hidden = !url;

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from torch import nn
 
 from votestream.common.validation import (
     OUTLYING,
@@ -358,6 +359,10 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
 
     def _probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
+
+    def _as_module(self) -> nn.Module:
+        """As a predictor's `as_module`, for one that answers from what it learns with."""
+        raise ValueError(f"a {type(self).__name__} cannot be exported: it has no _as_module()")
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         raise NotImplementedError

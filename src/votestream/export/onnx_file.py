@@ -45,8 +45,11 @@ def export_onnx(model: Learner, path: str | os.PathLike[str], *, float16: bool =
     >>> session.get_modelmeta().custom_metadata_map["labels"], number.tolist()
     ('["high", "low"]', [0])
     """
-    path = Path(path)
-    content = onnx_bytes(model, float16=float16, resize=resize)
+    write_whole(Path(path), onnx_bytes(model, float16=float16, resize=resize))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """In place of what was there, whole or not at all."""
     with beside(path) as (handle, name):
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -74,6 +77,10 @@ def onnx_bytes(model: Learner, *, float16: bool = False, resize: bool = True) ->
         raise ValueError(f"the exported model would take {size:.1f} GB, and an ONNX file holds 2: try float16=True")
     content: bytes = graph.SerializeToString()
     return content
+
+
+def is_on_images(model: Learner) -> bool:
+    return isinstance(model, (ImageClassifier, NetworkLearner))
 
 
 def _parts(model: Learner) -> tuple[Learner, Backbone | None]:

@@ -92,13 +92,16 @@ def traced(module: nn.Module, inputs: dict[str, tuple[int, ...]], kind: torch.dt
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter says of itself: packages that it would know more with, a deprecation in torch."""
+    """Without what the exporter says of itself: packages that it would know more with, a deprecation in torch, and that
+    inputs of several sizes share their number of rows.
+    """
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
+            warnings.filterwarnings("ignore", "# The axis name: n will not be used", UserWarning)
             yield
     finally:
         log.setLevel(level)

@@ -2,7 +2,7 @@
 
     python benchmarks/export.py --data-dir data --photos photos/flowers photos/signs
 
-CIFAR: a model is taught all training images in tasks, exported, and both look at the 10,000 test images, pixels in,
+CIFAR: a model is taught training images in tasks, exported, and both look at the 10,000 test images, pixels in,
 probabilities out, one thread each, in turns. Photos: folders of round*/CLASS/*.jpg to teach and test/CLASS/*.jpg to
 ask about, each in its own size, so that the graph resizes.
 """
@@ -14,7 +14,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,22 +32,26 @@ RESULT = RESULTS / "export.csv"
 
 
 def taught_on_cifar(
-    data_set: str, data_dir: Path, learner: vs.Learner
-) -> tuple[vs.ImageClassifier, np.ndarray, np.ndarray]:
-    """A model that has met all classes in tasks, and the test part."""
+    data_set: str, data_dir: Path, samples: int, learners: Sequence[str]
+) -> Iterator[tuple[vs.ImageClassifier, np.ndarray, np.ndarray]]:
+    """Models that have met all classes in tasks, and the test part."""
     data = vs.load_data(DATA_SETS[data_set], data_dir)
-    backbone = vs.create_backbone("reduced_resnet18", device="cpu")
-    features = data.seen_through(backbone)
-    assert isinstance(features.X, np.ndarray)
+    assert isinstance(data.X, np.ndarray)
     assert isinstance(data.X_test, np.ndarray)
     assert data.y_test is not None
-    model = vs.ImageClassifier(backbone, learner)
-    classes = np.unique(data.y)
-    for task, own in enumerate(np.array_split(np.random.default_rng(0).permutation(classes), N_TASKS[data_set])):
-        rows = np.flatnonzero(np.isin(data.y, own))
-        rows = np.random.default_rng(task).permutation(rows)
-        model.partial_fit_features(features.X[rows], data.y[rows], task=f"task {task}")
-    return model, data.X_test, data.y_test
+    random = np.random.default_rng(0)
+    classes = random.permutation(np.unique(data.y))
+    tasks = [
+        random.permutation(np.concatenate([np.flatnonzero(data.y == label)[:samples] for label in own]))
+        for own in np.array_split(classes, N_TASKS[data_set])
+    ]
+    backbone = vs.create_backbone("reduced_resnet18", device="cpu")
+    features = [backbone(data.X[rows]) for rows in tasks]
+    for name in learners:
+        model = vs.ImageClassifier(backbone, vs.create(name, device="cpu", track=True))
+        for number, (rows, X) in enumerate(zip(tasks, features, strict=True)):
+            model.partial_fit_features(X, data.y[rows], task=f"task {number}")
+        yield model, data.X_test, data.y_test
 
 
 def taught_on_photos(folder: Path) -> tuple[vs.ImageClassifier, list[np.ndarray], np.ndarray]:
@@ -72,42 +76,49 @@ def session_of(model: vs.Learner, float16: bool) -> tuple[onnxruntime.InferenceS
 
 
 def compared(
-    what: str, model: vs.ImageClassifier, images: Sequence[np.ndarray] | np.ndarray, labels: np.ndarray, float16: bool
-) -> dict[str, object]:
-    session, size = session_of(model, float16)
+    what: str, model: vs.ImageClassifier, images: Sequence[np.ndarray] | np.ndarray, labels: np.ndarray
+) -> Iterator[dict[str, object]]:
+    """A row for each kind of weights; the three look at a few images in turns."""
+    sessions = {weights: session_of(model, weights == "float16") for weights in ("float32", "float16")}
     piece = PIECE if isinstance(images, np.ndarray) else 1  # photos differ in size
-    ours, theirs, classes, ratios = [], [], [], []
+    ours: list[np.ndarray] = []
+    theirs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {weights: [] for weights in sessions}
+    ratios: dict[str, list[float]] = {weights: [] for weights in sessions}
     for start in range(0, len(images), piece):
         some = np.stack(images[start : start + piece])
         before = time.perf_counter()
         ours.append(model.predict_proba(some))
-        between = time.perf_counter()
-        chosen, shares = session.run(["class", "probabilities"], {"images": some})
-        ratios.append((between - before) / (time.perf_counter() - between))
-        theirs.append(shares)
-        classes.append(chosen)
-    P, Q, found = np.concatenate(ours), np.concatenate(theirs), model.classes_[np.concatenate(classes)]
-    wanted, apart = model.classes_[P.argmax(1)], np.abs(P - Q).max(1)
-    return {
-        "what": what,
-        "learner": model.learner_.name,
-        "backbone": model.backbone_.name,
-        "weights": "float16" if float16 else "float32",
-        "images": len(images),
-        "same class": int((found == wanted).sum()),
-        "largest difference of a probability": f"{apart.max():.1e}",
-        "its 99th percentile": f"{np.quantile(apart, 0.99):.1e}",
-        "accuracy, ours": f"{100 * np.mean(wanted == labels):.2f}",
-        "accuracy, exported": f"{100 * np.mean(found == labels):.2f}",
-        "bytes": size,
-        "times our speed": f"{statistics.median(ratios):.2f}",
-        "images at once": piece,
-        "threads": torch.get_num_threads(),
-        "load": f"{os.getloadavg()[0]:.1f}",
-        "version": __version__,
-        "onnxruntime": onnxruntime.__version__,
-        "command": COMMAND,
-    }
+        took = time.perf_counter() - before
+        for weights, (session, _) in sessions.items():
+            before = time.perf_counter()
+            theirs[weights].append(session.run(["class", "probabilities"], {"images": some}))
+            ratios[weights].append(took / (time.perf_counter() - before))
+    P = np.concatenate(ours)
+    wanted = model.classes_[P.argmax(1)]
+    for weights, (_, size) in sessions.items():
+        chosen, shares = (np.concatenate(parts) for parts in zip(*theirs[weights], strict=True))
+        found, apart = model.classes_[chosen], np.abs(P - shares).max(1)
+        yield {
+            "what": what,
+            "learner": model.learner_.name,
+            "backbone": model.backbone_.name,
+            "weights": weights,
+            "samples learned": int(model.class_counts_.sum()),
+            "images": len(images),
+            "same class": int((found == wanted).sum()),
+            "largest difference of a probability": f"{apart.max():.1e}",
+            "its 99th percentile": f"{np.quantile(apart, 0.99):.1e}",
+            "accuracy of the model": f"{100 * np.mean(wanted == labels):.2f}",
+            "accuracy of the file": f"{100 * np.mean(found == labels):.2f}",
+            "bytes": size,
+            "times the model's speed": f"{statistics.median(ratios[weights]):.2f}",
+            "images at once": piece,
+            "threads": torch.get_num_threads(),
+            "load": f"{os.getloadavg()[0]:.1f}",
+            "version": __version__,
+            "onnxruntime": onnxruntime.__version__,
+            "command": COMMAND,
+        }
 
 
 def main() -> None:
@@ -115,24 +126,22 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=Path("data"), help="where CIFAR lies")
     parser.add_argument("--data-sets", nargs="*", choices=DATA_SETS, default=list(DATA_SETS))
     parser.add_argument("--learners", nargs="*", default=["gaussian_voting", "candidates_voting", "slda"])
+    parser.add_argument("--samples", type=int, default=100, help="training images of each class of CIFAR")
     parser.add_argument("--photos", nargs="*", type=Path, default=[], help="folders of round*/CLASS and test/CLASS")
-    parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
     torch.set_num_threads(1)
     for data_set in given.data_sets:
-        for name in given.learners:
-            learner = vs.create(name, device="cpu", track=name == "gaussian_voting")
-            model, images, labels = taught_on_cifar(data_set, given.data_dir, learner)
-            for float16 in (False, True):
-                row = compared(f"{data_set}, test part", model, images, labels, float16)
-                print(row)
-                append(given.out, row)
+        for model, images, labels in taught_on_cifar(data_set, given.data_dir, given.samples, given.learners):
+            report(compared(f"{data_set}, test part", model, images, labels))
     for folder in given.photos:
         taught, photos, names = taught_on_photos(folder)
-        for float16 in (False, True):
-            row = compared(f"photos: {folder.name}, resized in the graph", taught, photos, names, float16)
-            print(row)
-            append(given.out, row)
+        report(compared(f"photos, {folder.name}: resized in the graph", taught, photos, names))
+
+
+def report(rows: Iterable[dict[str, object]]) -> None:
+    for row in rows:
+        print(row, flush=True)
+        append(RESULT, row)
 
 
 if __name__ == "__main__":

@@ -237,6 +237,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         It holds what answering prepared, and no copy of it. A learner that trains a network is copied for it.
         """
         with self._guard.lock:
+            self._check_fitted()
             names = getattr(self, "feature_names_in_", None)
             rows: Any = RowCheck(type(self).__name__, self.n_features_in_, self._unit, names)
             if type(self)._check_X is not Learner._check_X:  # images, or a subclass with checks of its own

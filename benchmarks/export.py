@@ -85,7 +85,7 @@ def compared(
     theirs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {weights: [] for weights in sessions}
     ratios: dict[str, list[float]] = {weights: [] for weights in sessions}
     for start in range(0, len(images), piece):
-        some = np.stack(images[start : start + piece])
+        some = np.stack(list(images[start : start + piece]))
         before = time.perf_counter()
         ours.append(model.predict_proba(some))
         took = time.perf_counter() - before

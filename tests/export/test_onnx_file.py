@@ -51,10 +51,8 @@ def said(session):
     return session.get_modelmeta().custom_metadata_map
 
 
-# One for each way to predict: slda and joint are linear as ncm is.
-@pytest.mark.parametrize(
-    "name", ["candidates_voting", "er_features", "fecam", "gaussian_voting", "knn", "ncm", "ranpac", "rls"]
-)
+# One for each way to predict; the others are made of the same parts, and test_modules.py has them all.
+@pytest.mark.parametrize("name", ["candidates_voting", "fecam", "gaussian_voting", "knn", "ncm", "rls"])
 def test_a_learner_on_features_predicts_the_same_in_onnxruntime(name, stream):
     model = taught(maker(name)(track=True), stream)
     session = opened(model)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import os
 import tarfile
 import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
 from votestream.common.cache_folder import cache_folder
-from votestream.io.partial_files import beside
+from votestream.io.partial_files import write_whole
 
 VERSION = "1.30.0"
 ADDRESS = f"https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-{VERSION}.tgz"
@@ -45,10 +44,7 @@ def fetched_runtime() -> BrowserRuntime:
         files = _unpacked(_fetched(ADDRESS))
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in zip((SCRIPT, WASM), files, strict=True):
-            with beside(folder / name) as (handle, partial):
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                os.replace(partial, folder / name)
+            write_whole(folder / name, content)
     return runtime_in(folder)
 
 

@@ -14,7 +14,7 @@ from votestream.export.float16 import halve_weights
 from votestream.export.image_input import INPUT, can_resize, with_any_size
 from votestream.export.metadata import about, about_images
 from votestream.export.tracing import BackboneModule, WholeModule, traced
-from votestream.io.partial_files import beside, permissions
+from votestream.io.partial_files import write_whole
 from votestream.learners import NetworkLearner
 from votestream.pipeline import ImageClassifier
 
@@ -46,15 +46,6 @@ def export_onnx(model: Learner, path: str | os.PathLike[str], *, float16: bool =
     ('["high", "low"]', [0])
     """
     write_whole(Path(path), onnx_bytes(model, float16=float16, resize=resize))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """In place of what was there, whole or not at all."""
-    with beside(path) as (handle, name):
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, permissions(path))
-        os.replace(name, path)
 
 
 def onnx_bytes(model: Learner, *, float16: bool = False, resize: bool = True) -> bytes:

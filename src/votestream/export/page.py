@@ -12,7 +12,8 @@ from pathlib import Path
 from votestream.core import Learner
 from votestream.export.browser_runtime import fetched_runtime, runtime_in
 from votestream.export.metadata import UNKNOWN_ABOVE
-from votestream.export.onnx_file import is_on_images, onnx_bytes, write_whole
+from votestream.export.onnx_file import is_on_images, onnx_bytes
+from votestream.io.partial_files import write_whole
 
 
 def export_page(

@@ -1,6 +1,7 @@
 """Whether an exported model predicts as the model does, what float16 costs, and how fast it is beside it.
 
     python benchmarks/export.py --data-dir data --photos photos/flowers photos/signs
+    python benchmarks/export.py --photos photos/flowers --resizing
 
 CIFAR: a model is taught training images in tasks, exported, and both look at the 10,000 test images, pixels in,
 probabilities out, one thread each, in turns. Photos: folders of round*/CLASS/*.jpg to teach and test/CLASS/*.jpg to
@@ -19,14 +20,20 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import PIL
 import torch
+from onnx import TensorProto, helper
 from PIL import Image
 
 import votestream as vs
 from cifar import DATA_SETS, N_TASKS
 from rows import COMMAND, RESULTS, append
 from votestream._version import __version__
+from votestream.backbones.preprocessing import Preprocessing
+from votestream.export.image_input import with_any_size
+from votestream.export.tracing import OPSET
 
+SHAPES = ((128, 128), (96, 128), (97, 128), (128, 97), (128, 61), (61, 128))  # of photos that are 128 x 128
 PIECE = 250  # images that one and then the other looks at
 RESULT = RESULTS / "export.csv"
 
@@ -58,12 +65,52 @@ def taught_on_photos(folder: Path) -> tuple[vs.ImageClassifier, list[np.ndarray]
     backbone = vs.create_backbone("efficientnet_lite0", stages="quick", device="cpu")
     model = vs.ImageClassifier(backbone, vs.GaussianVoting(track=True, device="cpu"))
     for part in sorted(folder.glob("round*")):
-        files = sorted(part.glob("*/*.jpg"))
+        files = photos_in(part)
         files = [files[i] for i in np.random.default_rng(0).permutation(len(files))]
         model.partial_fit(files, [file.parent.name for file in files], task=part.name)
-    tests = sorted((folder / "test").glob("*/*.jpg"))
+    tests = photos_in(folder / "test")
     images = [np.asarray(Image.open(file).convert("RGB")) for file in tests]
     return model, images, np.array([file.parent.name for file in tests])
+
+
+def photos_in(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob("*/*") if file.suffix.lower() == ".jpg")
+
+
+def resized(folder: Path) -> Iterator[dict[str, object]]:
+    """How far the graph's resizing is from Pillow's, on the test photos cut to some shapes."""
+    photos = [np.asarray(Image.open(file).convert("RGB")) for file in photos_in(folder / "test")]
+    for size in (32, 224):
+        how = Preprocessing(size)
+        session = onnxruntime.InferenceSession(resizing_alone(how))
+        for height, width in SHAPES:
+            images = np.stack([photo[:height, :width] for photo in photos])
+            (found,) = session.run(None, {"images": images})
+            apart = np.abs(found.astype(int) - np.stack([how.fit(image) for image in images]))
+            yield {
+                "photos": folder.name,
+                "height": height,
+                "width": width,
+                "to": size,
+                "images": len(images),
+                "share of values that differ": f"{(apart > 0).mean():.1e}",
+                "largest difference": int(apart.max()),
+                "pillow": PIL.__version__,
+                "onnxruntime": onnxruntime.__version__,
+                "command": COMMAND,
+            }
+
+
+def resizing_alone(how: Preprocessing) -> bytes:
+    """A graph that prepares images and no more."""
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.UINT8, ["n", how.input_size, how.input_size, 3])
+        for name in ("images", "prepared")
+    ]
+    graph = helper.make_graph([helper.make_node("Identity", ["images"], ["prepared"])], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+    content: bytes = with_any_size(model, {"images": how}).SerializeToString()
+    return content
 
 
 def session_of(model: vs.Learner, float16: bool) -> tuple[onnxruntime.InferenceSession, int]:
@@ -128,12 +175,17 @@ def main() -> None:
     parser.add_argument("--learners", nargs="*", default=["gaussian_voting", "candidates_voting", "slda"])
     parser.add_argument("--samples", type=int, default=100, help="training images of each class of CIFAR")
     parser.add_argument("--photos", nargs="*", type=Path, default=[], help="folders of round*/CLASS and test/CLASS")
+    parser.add_argument("--resizing", action="store_true", help="only the resizing of photos, pixel by pixel")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    for data_set in given.data_sets:
+    for data_set in () if given.resizing else given.data_sets:
         for model, images, labels in taught_on_cifar(data_set, given.data_dir, given.samples, given.learners):
             report(compared(f"{data_set}, test part", model, images, labels))
-    for folder in given.photos:
+    for folder in given.photos if given.resizing else ():
+        for row in resized(folder):
+            print(row)
+            append(RESULTS / "export_resizing.csv", row)
+    for folder in () if given.resizing else given.photos:
         taught, photos, names = taught_on_photos(folder)
         report(compared(f"photos, {folder.name}: resized in the graph", taught, photos, names))
 

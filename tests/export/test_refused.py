@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 import votestream as vs
 from votestream.backbones.preprocessing import Preprocessing
-from votestream.export import export_page
+from votestream.export import export_page, tracing
 
 
 def refused(model, error, match, **how):
@@ -83,6 +84,17 @@ def test_a_learner_that_answers_from_what_it_learns_with():
             return np.zeros(len(X), np.int64)
 
     refused(Own().partial_fit([[0.0]], ["a"]), ValueError, r"Own cannot be exported: it has no _as_module\(\)")
+
+
+def test_a_model_that_no_onnx_file_can_hold(monkeypatch):
+    monkeypatch.setattr(tracing, "MOST", 40)
+    refused(vs.NearestClassMean().partial_fit(np.eye(5), list("abcde")), ValueError, "an ONNX file has room for 2")
+
+
+def test_without_the_exporters_packages_the_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    model = vs.NearestClassMean().partial_fit([[0.0]], ["a"])
+    refused(model, ImportError, r"needs the packages onnx and onnxscript: `pip install 'votestream\[export\]'`")
 
 
 def test_a_page_of_a_model_on_features():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from votestream.backbones import Backbone
 from votestream.common.extras import install_extra
 
 OPSET = 18  # the first whose Resize averages over what it shrinks, as Pillow does
+MOST = 2**31 - 2**20  # bytes of weights: an ONNX file has less than 2 GB, the graph itself included
 OUTPUTS = ("class", "probabilities", "unknown_score")
 
 
@@ -31,7 +33,8 @@ class BackboneModule(nn.Module):
                 f"a model through the backbone {backbone.name!r} cannot be exported whole, as that is no torch module: "
                 "export model.learner_, and give it the backbone's features"
             )
-        self.network, self.views, self.feature_scale = backbone.network, backbone.views, backbone.feature_scale
+        self.network = copy.deepcopy(backbone.network).cpu()  # the model goes on with its own, wherever that is
+        self.views, self.feature_scale = backbone.views, backbone.feature_scale
         how = backbone.preprocessing
         self.register_buffer("scale", torch.tensor([1 / (255 * s) for s in how.std]).view(3, 1, 1))
         shift = [mean / std for mean, std in zip(how.mean, how.std, strict=True)]
@@ -64,6 +67,9 @@ def traced(module: nn.Module, inputs: dict[str, tuple[int, ...]], kind: torch.dt
         from onnxscript import optimizer
     except ImportError as error:
         raise ImportError(f"exporting needs the packages onnx and onnxscript: {install_extra('export')}") from error
+    weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
+    if weights > MOST:
+        raise ValueError(f"the model has {weights / 1e9:.1f} GB of weights, and an ONNX file has room for 2")
     first = next(module.parameters(), None)
     device = torch.device("cpu") if first is None else first.device
     module = module.to(device).eval()

@@ -20,8 +20,8 @@ def shown(row):
     speed = row["times the model's speed"]
     return (
         f"| {images} | {row['learner']} | {row['weights']} | {int(row['same class']):,} of {int(row['images']):,} | "
-        f"{row['largest difference of a probability']} | {row['its 99th percentile']} | {row['accuracy of the model']} | "
-        f"{row['accuracy of the file']} | {int(row['bytes']) / 1e6:.1f} | {speed} |"
+        f"{row['largest difference of a probability']} | {row['its 99th percentile']} | "
+        f"{row['accuracy of the model']} | {row['accuracy of the file']} | {int(row['bytes']) / 1e6:.1f} | {speed} |"
     )
 
 
@@ -41,4 +41,5 @@ def test_what_float16_costs_is_what_the_page_says():
     changed = sum(int(row["images"]) - int(row["same class"]) for row in half) / sum(int(row["images"]) for row in half)
     assert 0.0005 < changed < 0.0015
     for row in half:
-        assert abs(float(row["accuracy of the model"]) - float(row["accuracy of the file"])) < 0.1
+        if row["what"].startswith("CIFAR"):
+            assert abs(float(row["accuracy of the model"]) - float(row["accuracy of the file"])) <= 0.05

@@ -40,6 +40,18 @@ def test_a_backbone_that_is_no_torch_module():
     refused(on_images(backbone), ValueError, "backbone 'plain' .* no torch module: export model.learner_")
 
 
+class Deciding(torch.nn.Module):
+    """Does one thing with some images and another with others."""
+
+    def forward(self, x):
+        return x.flatten(1) if x.sum() > 0 else -x.flatten(1)
+
+
+def test_a_network_that_cannot_be_traced():
+    backbone = vs.from_module(Deciding(), input_size=2, device="cpu")
+    refused(on_images(backbone), ValueError, "torch's ONNX exporter cannot trace this model's network")
+
+
 def test_a_filter_that_onnx_does_not_have():
     backbone = vs.from_module(torch.nn.Flatten(), input_size=2, interpolation="lanczos", device="cpu")
     refused(on_images(backbone), ValueError, "lanczos filter, .* resize=False")

@@ -77,17 +77,21 @@ def traced(module: nn.Module, inputs: dict[str, tuple[int, ...]], kind: torch.dt
     examples = tuple(torch.zeros((2, *shape), dtype=kind, device=device) for shape in inputs.values())
     n = torch.export.Dim("n")
     with _quiet(), torch.no_grad():
-        program = torch.onnx.export(
-            module,
-            examples,
-            dynamo=True,
-            opset_version=OPSET,
-            input_names=list(inputs),
-            output_names=list(OUTPUTS),
-            dynamic_shapes=(tuple({0: n} for _ in examples),),
-            optimize=False,
-            verbose=False,
-        )
+        try:
+            program = torch.onnx.export(
+                module,
+                examples,
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=list(inputs),
+                output_names=list(OUTPUTS),
+                dynamic_shapes=(tuple({0: n} for _ in examples),),
+                optimize=False,
+                verbose=False,
+            )
+        except torch.onnx.errors.OnnxExporterError as problem:
+            cause = str(problem.__cause__ or problem).strip().partition("\n")[0]
+            raise ValueError(f"torch's ONNX exporter cannot trace this model's network ({cause})") from problem
         assert program is not None
         # Constants are folded, no more: the exporter's own optimiser takes an addition of 1e-8, which keeps the vote of
         # an exemplar equal to the row finite, for one of 0 and drops it.

@@ -135,9 +135,9 @@ class _Voters(NamedTuple):
         return np.concatenate(parts)
 
     def as_module(self) -> VotersModule:
-        voters = np.eye(self.n_classes, dtype=np.float32)[self.labels]
         k = min(self.k, len(self.items))
-        return VotersModule(self.items, voters, k, EPS if self.weights == "distance" else None, TIE)
+        arrays = {"labels": self.labels, "classes": np.arange(self.n_classes), "counts": 1 - TIE * np.arange(k)}
+        return VotersModule(k, EPS if self.weights == "distance" else None, items=self.items, **arrays)
 
     def _votes(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Shares of the votes on some rows, (n, C)."""

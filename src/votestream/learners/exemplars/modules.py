@@ -56,13 +56,12 @@ class VotersModule(Holding):
     """The k nearest exemplars vote."""
 
     items: Tensor  # (E, D)
-    voters: Tensor  # (E, C) 1 where the exemplar is of the class
+    labels: Tensor  # (E,)
+    classes: Tensor  # (C,) their numbers
     counts: Tensor  # (k,) what a vote counts, the nearest first
 
-    def __init__(
-        self, items: NDArray[np.float32], voters: NDArray[np.float32], k: int, eps: float | None, tie: float
-    ) -> None:
-        super().__init__(items=items, voters=voters, counts=1 - tie * np.arange(k))
+    def __init__(self, k: int, eps: float | None, **arrays: NDArray[Any]) -> None:
+        super().__init__(**arrays)
         self.k, self.eps = k, eps  # without eps all count alike
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,7 +69,8 @@ class VotersModule(Holding):
         distances = (X[:, None] - self.items[nearest]).double().square().sum(2).sqrt()
         distances, order = distances.sort(1)
         weights = self.counts if self.eps is None else self.counts / (distances + self.eps)
-        votes = (self.voters[nearest.gather(1, order)].double() * weights[..., None]).sum(1)
+        voters = self.labels[nearest.gather(1, order)]
+        votes = ((voters[..., None] == self.classes) * weights[..., None]).sum(1)
         shares = votes / votes.sum(1, keepdim=True)
         return shares.argmax(1), shares
 

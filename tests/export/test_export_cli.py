@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto
 from typer.testing import CliRunner
 
 import votestream as vs
@@ -15,7 +18,7 @@ from votestream.cli.main import app
 
 @pytest.fixture
 def saved():
-    vs.NearestClassMean().partial_fit([[0.0], [9.0]], ["low", "high"]).save("m.safetensors")
+    vs.NearestClassMean().partial_fit([[0.0], [5.0], [9.0]], ["low", 5, "high"]).save("m.safetensors")
     return "m.safetensors"
 
 
@@ -23,12 +26,14 @@ def run(*arguments):
     return CliRunner().invoke(app, ["export", *arguments])
 
 
-def test_a_saved_model_becomes_an_onnx_file(saved):
-    done = run(saved, "m.onnx")
+def test_a_saved_model_becomes_an_onnx_file_with_its_labels_in_order(saved):
+    done = run(saved, "m.onnx", "--float16")
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("m.onnx: 2 classes, ")
+    assert done.output.startswith("m.onnx: 3 classes, ")
+    assert TensorProto.FLOAT16 in {tensor.data_type for tensor in onnx.load("m.onnx").graph.initializer}
     session = onnxruntime.InferenceSession("m.onnx")
-    assert session.run(None, {"features": np.array([[8.0]], np.float32)})[0].tolist() == [0]
+    assert json.loads(session.get_modelmeta().custom_metadata_map["labels"]) == [5, "high", "low"]
+    assert session.run(None, {"features": np.array([[8.0], [1.0]], np.float32)})[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(

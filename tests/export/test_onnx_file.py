@@ -51,8 +51,8 @@ def said(session):
     return session.get_modelmeta().custom_metadata_map
 
 
-# One for each way to predict; the others are made of the same parts, and test_modules.py has them all.
-@pytest.mark.parametrize("name", ["candidates_voting", "fecam", "gaussian_voting", "knn", "ncm", "rls"])
+# Those with the most to translate, as each takes a second; test_modules.py has them all.
+@pytest.mark.parametrize("name", ["candidates_voting", "gaussian_voting", "knn", "rls"])
 def test_a_learner_on_features_predicts_the_same_in_onnxruntime(name, stream):
     model = taught(maker(name)(track=True), stream)
     session = opened(model)
@@ -145,12 +145,3 @@ def test_a_table_with_numbers_that_float16_does_not_have_stays_float32():
     before = model.SerializeToString()
     halve_weights(model)
     assert model.SerializeToString() == before
-
-
-def test_labels_that_are_numbers_and_strings_keep_their_order():
-    model = vs.NearestClassMean().partial_fit([[0.0], [5.0], [9.0]], ["b", 2, "a"])
-    session = opened(model, float16=True)
-    kinds = {tensor.data_type for tensor in onnx.load("m.onnx").graph.initializer}
-    assert TensorProto.FLOAT16 in kinds
-    assert json.loads(said(session)["labels"]) == [2, "a", "b"]
-    assert session.run(None, {"features": np.array([[9.0], [0.0]], np.float32)})[0].tolist() == [1, 2]

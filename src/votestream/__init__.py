@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         register_backbone,
     )
     from votestream.bench.suites import Method, StreamSpec, Suite, list_suites, register_suite
+    from votestream.export import export_onnx
     from votestream.io import ModelFileError
     from votestream.learners import (
         AGEM,
@@ -127,6 +128,7 @@ __all__ = [
     "clear_cached",
     "create",
     "create_backbone",
+    "export_onnx",
     "from_module",
     "get_data",
     "list_backbones",
@@ -161,6 +163,7 @@ _ROOMS = (
     "votestream.backbones",
     "votestream.streams",
     "votestream.bench.suites",
+    "votestream.export",
 )
 
 

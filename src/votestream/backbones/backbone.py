@@ -91,6 +91,11 @@ class Backbone:
         return looking
 
     @property
+    def network(self) -> Callable[[Tensor], Tensor]:
+        """The frozen network: normalised images (n, 3, height, width) to (n, d), or to maps that are averaged."""
+        return self._network
+
+    @property
     def plain(self) -> bool:
         """Whether it looks once, in the network's own size."""
         return self.views == (View(self.input_size),)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from torch import nn
 
 from votestream.common.validation import (
     OUTLYING,
@@ -236,6 +237,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         It holds what answering prepared, and no copy of it. A learner that trains a network is copied for it.
         """
         with self._guard.lock:
+            self._check_fitted()
             names = getattr(self, "feature_names_in_", None)
             rows: Any = RowCheck(type(self).__name__, self.n_features_in_, self._unit, names)
             if type(self)._check_X is not Learner._check_X:  # images, or a subclass with checks of its own
@@ -358,6 +360,10 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
 
     def _probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
+
+    def _as_module(self) -> nn.Module:
+        """As a predictor's `as_module`, for one that answers from what it learns with."""
+        raise ValueError(f"a {type(self).__name__} cannot be exported: it has no _as_module()")
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         raise NotImplementedError

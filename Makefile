@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
+COMPAT := .venv-compat
+COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo test lint tables clean
+.PHONY: demo test test-compat lint tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -13,6 +15,10 @@ demo: $(VENV)/installed
 # One thread a process: threads that wait for each other's core cost more than they bring.
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
+
+# With the libraries that VoteStream works with but does not need, in an environment of their own.
+test-compat: $(COMPAT)/installed
+	OMP_NUM_THREADS=1 $(COMPAT)/bin/pytest -rs tests_compat src/votestream/compat
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -38,5 +44,16 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
+# All at once; where that fails, as without a network, one by one: what is missing is skipped by its tests.
+$(COMPAT)/installed: pyproject.toml constraints.txt constraints-compat.txt tests_compat/requirements.txt
+	$(PYTHON) -m venv $(COMPAT)
+	$(COMPAT_PIP) torch
+	$(COMPAT_PIP) -e . pytest pandas
+	$(COMPAT_PIP) -r tests_compat/requirements.txt || \
+	  for package in $$(grep -v '^#' tests_compat/requirements.txt); do \
+	    $(COMPAT_PIP) $$package || echo "$$package could not be installed: its tests will be skipped"; \
+	  done
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

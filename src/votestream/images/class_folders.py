@@ -65,6 +65,13 @@ def layout_of(folder: P) -> Layout[P]:
     return Layout(folder, tops, doubt=_doubt(folder, plain, nested), instead=_likeliest(plain, nested))
 
 
+def loose_files(folder: P) -> list[P]:
+    """Files that lie in a folder itself, in order of names, without litter."""
+    if isinstance(folder, Url):
+        return [entry for entry, is_folder in folder.entries() if not is_folder and not is_litter(entry.name)]
+    return sorted(path for path in folder.iterdir() if not is_litter(path.name) and not path.is_dir())
+
+
 def by_label(classes: Iterable[P]) -> dict[str, list[P]]:
     """The folders of each class: two where one name was typed in two ways."""
     found: dict[str, list[P]] = {}

@@ -80,10 +80,10 @@ def _answer(model: ImageClassifier, batch: list[Reading], top: int | None, unkno
         decisions = iter(_Decisions(model.learner_, model.backbone_.of_prepared(np.stack(pixels)), top, unknown))
     for reading in batch:
         if reading.problem:
-            yield Answer(reading.photo.path, reading.problem)
+            yield Answer(Path(reading.photo.path), reading.problem)
         else:
             numbers, words = next(decisions)
-            yield Answer(reading.photo.path, None, numbers, words)
+            yield Answer(Path(reading.photo.path), None, numbers, words)
 
 
 class _Decisions:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import shlex
 import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from votestream.bench.command import without_places
 from votestream.bench.metrics import interval
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-COMMAND = shlex.join(["python", *sys.argv])  # what every row says it was made by
+COMMAND = without_places("python", sys.argv)  # what every row says it was made by
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from votestream.bench.command import without_places
 from votestream.cli.data import DataDir
 from votestream.cli.looks import Stages, Views
 from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
@@ -147,7 +148,7 @@ def run_command(
         folder.mkdir(parents=True, exist_ok=True)
     except (ValueError, ImportError) as error:  # also a backbone whose package is missing
         raise Refused(str(error)) from error
-    command = shlex.join(["votestream", *sys.argv[1:]])
+    command = without_places("votestream", sys.argv[1:])
     where = None if data_dir is None else str(data_dir)
     try:
         how: dict[str, Any] = {"jobs": jobs, "device": device, "data_dir": where, "retry": retry, "again": again}

@@ -262,6 +262,22 @@ def test_a_folder_here_and_behind_a_url_is_learned_by_its_class_folders(images, 
     assert vs.stream_from(in_memory, backbone=vs.create_backbone("pixels")).n_samples == len(images.X)
 
 
+def test_a_folder_that_cannot_be_opened_is_named_and_the_rest_is_learned(images, tmp_path, monkeypatch):
+    folder = write_folders(tmp_path / "photos", images.X[:4], ["elm", "elm", "oak", "oak"])
+    (folder / "oak" / "closed").mkdir()
+    listed = Path.iterdir
+
+    def iterdir(path):
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)  # whoever runs as root may open every folder
+    with pytest.warns(vs.DataWarning, match=r"folders were left out.*closed cannot be opened: Permission denied"):
+        model = on_pixels().partial_fit(str(folder))
+    assert model.class_counts_.tolist() == [2, 2]
+
+
 def test_urls_of_files_are_images_and_shards(images, plain, in_memory, tmp_path):
     import fsspec
 

@@ -128,6 +128,11 @@ def test_samples_that_do_not_stack_are_told_in_words(X, told):
         vs.stream_from(X, [0, 1])
 
 
+def test_labels_of_different_lengths_are_told_in_words():
+    with pytest.raises(ValueError, match="y must be a row of whole numbers or texts; its rows differ in length"):
+        vs.stream_from(np.zeros((2, 3)), [[1], [2, 3]])
+
+
 @pytest.mark.parametrize("X", [[[1, 2], [3]], [[[0, 0], [0, 0]], [[0, 0]]], [3, 4], [None]])
 def test_nested_lists_are_no_images_and_told_so(learned, X):
     with pytest.raises(vs.ImageError, match=r"image 0 is a (list|int|NoneType): give paths, PIL images, tensors"):

@@ -81,6 +81,14 @@ def test_a_hugging_face_data_set_makes_a_stream(hugging_face):
     np.testing.assert_array_equal(made[0].train[0], vs.stream_from(X, LABELS, seed=4)[0].train[0])
 
 
+def test_a_data_set_made_by_a_generator_has_no_types_and_is_learned_by_its_keys(hugging_face, plain):
+    datasets = pytest.importorskip("datasets")
+    rows = [{"image": Image.fromarray(x), "label": label} for x, label in zip(X, LABELS, strict=True)]
+    data = datasets.IterableDataset.from_generator(lambda: iter(rows))
+    assert data.features is None
+    assert same(new().partial_fit(data), plain)
+
+
 def test_splits_and_doubtful_columns_are_told(hugging_face):
     datasets = pytest.importorskip("datasets")
     with pytest.raises(ValueError, match=r"a dict of the splits train, test: give one of them, as data\['train'\]"):

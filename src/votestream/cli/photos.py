@@ -39,7 +39,7 @@ def learn(
         str,
         typer.Argument(
             help="A folder that holds one folder of photos for each class, or its URL (s3://, gs://, hf://, ...).",
-            metavar="FOLDER",
+            metavar="PHOTOS",
             show_default=False,
         ),
     ],

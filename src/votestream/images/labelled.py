@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from PIL import Image
 
 from votestream.images.arrow_tables import is_arrow, pairs_of_file, pairs_of_table
 from votestream.images.class_folders import SUFFIXES, by_label, layout_of, some, walk
-from votestream.images.files import ImageBytes, ImageError
+from votestream.images.files import DataWarning, ImageBytes, ImageError
 from votestream.images.hugging_face import is_hugging_face, pairs_of_hugging_face
 from votestream.images.pairs import Columns, Pair, pair_in
 from votestream.images.shards import pairs_of_shard
@@ -128,7 +129,7 @@ def _pairs_in_folders(folder: Any) -> Iterator[Pair]:
                 if path.suffix.lower() in SUFFIXES:
                     yield path, label
     if problems:
-        raise ImageError(f"{problems[0]} Everything else in {folder} has been read.")
+        warnings.warn(f"{folder}: folders were left out. {' '.join(problems[:5])}", DataWarning, stacklevel=2)
 
 
 def _expanded(source: str | os.PathLike[str]) -> list[Place]:

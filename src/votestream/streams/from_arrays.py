@@ -139,7 +139,10 @@ def _stacked(images: list[np.ndarray]) -> np.ndarray:
 
 
 def _labels(y: Any, name: str) -> np.ndarray:
-    y = np.asarray(y.cpu() if hasattr(y, "cpu") else y)
+    try:
+        y = np.asarray(y.cpu() if hasattr(y, "cpu") else y)
+    except ValueError:
+        raise ValueError(f"{name} must be a row of whole numbers or texts; its rows differ in length") from None
     if y.dtype == object and all(isinstance(label, str) for label in y.ravel()):  # a column of a table
         y = y.astype(str)
     if y.ndim != 1 or y.dtype.kind not in "iubU":

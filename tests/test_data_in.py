@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import tarfile
@@ -226,6 +227,19 @@ def test_a_shard_may_name_its_classes_and_hold_other_files(images, tmp_path):
     ((image, label),) = labelled_images(shard, label="kind")
     assert (str(image), label) == (f"{shard}: 1.jpg", 7)
     assert [label for _, label in labelled_images(shard, label="txt")] == ["oak"]
+
+
+def test_a_shard_that_is_read_leaves_no_list_of_its_files_behind(images, tmp_path):
+    def headers():
+        gc.collect()
+        return sum(isinstance(thing, tarfile.TarInfo) for thing in gc.get_objects())
+
+    one = {"png": png(images.X[0]), "cls": b"1"}
+    shard = write_shard(tmp_path / "a.tar", [(str(i), one) for i in range(100)])
+    before, pairs = headers(), iter(labelled_images(shard))
+    for _ in range(90):
+        next(pairs)
+    assert headers() - before < 10
 
 
 def test_a_truncated_shard_is_named_not_crashed(images, tmp_path):

@@ -38,7 +38,7 @@ def pairs_of_file(path: Place, columns: Columns) -> Iterator[Pair]:
         with open_image(path) as file:
             if path.suffix.lower() in (".parquet", ".pq"):
                 parquet = import_package("pyarrow.parquet", f"reading {path}")
-                whole = parquet.ParquetFile(file)
+                whole = parquet.ParquetFile(file, pre_buffer=False)  # else all of the file is in memory at the end
                 found = _find(whole.schema_arrow, str(path), columns)
                 batches = whole.iter_batches(ROWS, columns=[found.image, found.label])
                 yield from _pairs(batches, whole.schema_arrow, str(path), found)

@@ -21,6 +21,7 @@ def pairs_of_shard(path: Place, columns: Columns) -> Iterator[Pair]:
         with open_image(path) as file, tarfile.open(fileobj=file, mode="r|*") as archive:
             sample: dict[str, Any] = {}
             for member in archive:
+                archive.members = []  # type: ignore[attr-defined]  # the list of all that was read, which would grow
                 if not member.isfile() or member.name.rpartition("/")[2].startswith("."):
                     continue
                 folder, _, last = member.name.rpartition("/")

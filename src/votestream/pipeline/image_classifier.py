@@ -62,7 +62,7 @@ class ImageClassifier(Learner):
         self.backbone = backbone
         self.learner = learner
 
-    def partial_fit(
+    def partial_fit(  # type: ignore[override]
         self, X: Any, y: ArrayLike | None = None, task: str | int | None = None, classes: ArrayLike | None = None
     ) -> ImageClassifier:
         """Learn images in their order. See `Learner.partial_fit`.
@@ -80,7 +80,7 @@ class ImageClassifier(Learner):
             raise ValueError("X is empty: there is no image in it")
         return self.partial_fit_features(self._backbone_for(images)(images), y, task, classes)
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> ImageClassifier:
+    def fit(self, X: Any, y: ArrayLike | None = None) -> ImageClassifier:  # type: ignore[override]
         """Forget everything, then learn. See `partial_fit` and `Learner.fit`."""
         super().fit(X, y)  # type: ignore[arg-type]  # None where X brings its labels
         return self

@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 import warnings
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,27 @@ def test_an_iterable_dataset_is_read_once_and_no_further_than_needed(images, pla
     next(batches)
     assert data.given == 8
     assert same_model(plain, on_pixels().partial_fit(data))
+
+
+def test_few_images_are_in_memory_together_however_many_there_are(images):
+    alive, most = weakref.WeakSet(), 0
+
+    class Held(np.ndarray):
+        """An array that a set can hold."""
+
+        __hash__ = object.__hash__
+
+    def many():
+        nonlocal most
+        for number in range(200):
+            image = np.full((64, 64, 3), number, np.uint8).view(Held)
+            alive.add(image)
+            yield image, number % 3
+            del image
+            most = max(most, len(alive))
+
+    on_pixels().partial_fit(many())
+    assert 0 < most <= 40
 
 
 def test_pairs_and_dicts_of_any_iterable_will_do(images, plain):

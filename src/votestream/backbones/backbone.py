@@ -19,7 +19,7 @@ from votestream.images.convert import ImageLike, ImagesLike, as_rgb, as_sequence
 from votestream.images.files import MAX_PIXELS, check_pixels, is_file
 from votestream.images.labelled import brings_labels, labelled_images
 
-AT_ONCE = 256  # images of a data set held in memory together
+AT_ONCE = 32  # images of a data set held in memory together
 
 
 class Backbone:

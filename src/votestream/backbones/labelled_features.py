@@ -18,6 +18,7 @@ from votestream.images.files import DataWarning, ImageError, is_file
 from votestream.images.labelled import LabelledImages
 
 NAMED = 5  # images left out that the warning names
+AHEAD = 32  # images read before they are needed: as arrays, photos take tens of megabytes each
 
 
 def labelled_features(
@@ -41,7 +42,7 @@ def labelled_features(
     pixels: list[np.ndarray] = []
     labels: list[Any] = []
     read = 0
-    for made, label in _prepared(backbone, source, 2 * size):
+    for made, label in _prepared(backbone, source):
         if isinstance(made, ImageError):
             left_out.append(str(made))
             continue
@@ -61,10 +62,10 @@ def labelled_features(
         warnings.warn(text, DataWarning, stacklevel=stacklevel + 1)
 
 
-def _prepared(backbone: Backbone, source: LabelledImages, most: int) -> Iterator[tuple[np.ndarray | ImageError, Any]]:
-    """Images as the network reads them, or why not, and labels; at most so many are read before they are needed."""
+def _prepared(backbone: Backbone, source: LabelledImages) -> Iterator[tuple[np.ndarray | ImageError, Any]]:
+    """Images as the network reads them, or why not, and labels. No image is held longer than it takes to prepare."""
     pool = ThreadPoolExecutor(os.cpu_count())
-    ahead: deque[tuple[Any, Future[np.ndarray] | ImageError, Any]] = deque()
+    ahead: deque[tuple[bool, Future[np.ndarray] | ImageError, Any]] = deque()
     try:
         for index, (image, label) in enumerate(source):
             made: Future[np.ndarray] | ImageError
@@ -72,8 +73,9 @@ def _prepared(backbone: Backbone, source: LabelledImages, most: int) -> Iterator
                 made = submit(pool, backbone.prepare, image, index, backbone.max_pixels)
             except ImageError as error:
                 made = error
-            ahead.append((image, made, label))
-            if len(ahead) > most:
+            ahead.append((is_file(image) or isinstance(image, Image.Image), made, label))
+            del image
+            if len(ahead) >= AHEAD:
                 yield _outcome(*ahead.popleft())
         while ahead:
             yield _outcome(*ahead.popleft())
@@ -81,12 +83,12 @@ def _prepared(backbone: Backbone, source: LabelledImages, most: int) -> Iterator
         pool.shutdown(cancel_futures=True)  # whoever stops early does not wait for what was read ahead
 
 
-def _outcome(image: Any, made: Future[np.ndarray] | ImageError, label: Any) -> tuple[np.ndarray | ImageError, Any]:
+def _outcome(may_fail: bool, made: Future[np.ndarray] | ImageError, label: Any) -> tuple[np.ndarray | ImageError, Any]:
     try:
         if isinstance(made, ImageError):
             raise made
         return made.result(), label
     except ImageError as error:
-        if is_file(image) or isinstance(image, Image.Image):
+        if may_fail:
             return error, label
         raise

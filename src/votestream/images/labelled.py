@@ -6,7 +6,9 @@ import glob
 import os
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,18 @@ class LabelledImages:
 
     def __iter__(self) -> Iterator[Pair]:
         return self._read()
+
+    def peek(self, count: int) -> tuple[list[Any], LabelledImages]:
+        """The first images, and all pairs, these among them, to be gone through once."""
+        pairs = iter(self)
+        first = deque(islice(pairs, count))
+
+        def whole() -> Iterator[Pair]:
+            while first:
+                yield first.popleft()  # nothing here holds an image that was passed on
+            yield from pairs
+
+        return [image for image, _ in first], LabelledImages(self.name, whole)
 
     def batches(self, size: int) -> Iterator[tuple[list[Any], list[Any]]]:
         """The images and labels of up to `size` pairs at once."""

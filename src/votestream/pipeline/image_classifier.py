@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from operator import eq
 from typing import Any
 
@@ -11,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.backbones.backbone import AT_ONCE
 from votestream.backbones.choosing import choose_backbone
 from votestream.backbones.labelled_features import labelled_features
 from votestream.backbones.reference import describe, find_again
@@ -22,7 +20,7 @@ from votestream.core.registry import LEARNERS, register
 from votestream.core.snapshot import Snapshot
 from votestream.core.vote import Vote
 from votestream.images.convert import ImagesLike, as_sequence
-from votestream.images.labelled import LabelledImages, brings_labels, labelled_images
+from votestream.images.labelled import brings_labels, labelled_images
 from votestream.images.measure import SAMPLE
 from votestream.io.array_checks import demand
 from votestream.io.file_header import learner_in
@@ -93,15 +91,13 @@ class ImageClassifier(Learner):
             raise ValueError(f"X is a {type(X).__name__}, which brings its labels along: leave y out")
         if task is not None:
             as_task(task)
-        source = labelled_images(X)
-        pairs = iter(source)
-        first = list(islice(pairs, SAMPLE))
+        first, source = labelled_images(X).peek(SAMPLE)
         if not first:
             raise ValueError(f"X is empty: there is no image in {source.name}")
-        whole = LabelledImages(source.name, lambda: chain(first, pairs))
-        backbone, rows = self._backbone_for(as_sequence([image for image, _ in first])), self._learner().batch_size
+        backbone, rows = self._backbone_for(as_sequence(first)), self._learner().batch_size
+        del first  # large photos take much memory
         size = max(1, backbone.batch_size // rows) * rows
-        for features, labels in labelled_features(backbone, whole, size, stacklevel=3):
+        for features, labels in labelled_features(backbone, source, size, stacklevel=3):
             self.partial_fit_features(features, labels, task, classes)
         return self
 
@@ -197,7 +193,8 @@ class ImageClassifier(Learner):
         if sample_weight is not None:
             raise ValueError("sample_weight is for images that come with y: a data set is read as it comes")
         right = seen = 0
-        for features, labels in labelled_features(self.backbone_, labelled_images(X), AT_ONCE):
+        backbone = self.backbone_
+        for features, labels in labelled_features(backbone, labelled_images(X), backbone.batch_size):
             truth = as_labels(labels, len(labels))
             right += sum(map(eq, self.predict_features(features).tolist(), truth))
             seen += len(truth)

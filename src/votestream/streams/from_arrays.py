@@ -95,7 +95,7 @@ def _read(X: Any, backbone: Backbone | None, which: str) -> tuple[np.ndarray, np
     else:
         from votestream.backbones.labelled_features import labelled_features
 
-        for rows, some in labelled_features(backbone, source, max(backbone.batch_size, 256), stacklevel=4):
+        for rows, some in labelled_features(backbone, source, backbone.batch_size, stacklevel=4):
             parts.append(rows)
             labels += some
     if not parts:

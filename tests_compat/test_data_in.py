@@ -6,6 +6,7 @@ import io
 import json
 import tarfile
 import tracemalloc
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -254,6 +255,7 @@ def bucket(monkeypatch):
     }.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
+    urlopen(Request(f"{endpoint}/moto-api/reset", method="POST")).close()  # moto keeps buckets beyond its server
     client = boto3.client("s3")
     client.create_bucket(Bucket="shop")
     client.put_object(Bucket="shop", Key="photos/elm/", Body=b"")  # as the S3 console makes folders

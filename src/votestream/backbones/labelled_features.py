@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import deque
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from PIL import Image
 
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.preprocessing import submit
+from votestream.common.cores import usable_cores
 from votestream.images.files import DataWarning, ImageError, is_file
 from votestream.images.labelled import LabelledImages
 
@@ -64,7 +64,7 @@ def labelled_features(
 
 def _prepared(backbone: Backbone, source: LabelledImages) -> Iterator[tuple[np.ndarray | ImageError, Any]]:
     """Images as the network reads them, or why not, and labels. No image is held longer than it takes to prepare."""
-    pool = ThreadPoolExecutor(os.cpu_count())
+    pool = ThreadPoolExecutor(usable_cores())
     ahead: deque[tuple[bool, Future[np.ndarray] | ImageError, Any]] = deque()
     try:
         for index, (image, label) in enumerate(source):

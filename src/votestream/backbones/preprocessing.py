@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,8 +13,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from votestream.common.cores import usable_cores
 from votestream.images.convert import ImageLike, as_rgb, decode_path, load_image, to_rgb
-from votestream.images.files import MAX_PIXELS, check_pixels, is_file
+from votestream.images.files import KEPT, MAX_PIXELS, check_pixels, is_file
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -74,7 +74,7 @@ class Preprocessing:
     @property
     def least(self) -> int:
         """Pixels that the shorter side of a photo decoded at reduced size keeps, for the resizing to average over."""
-        return 2 * (self.shorter_side or self.input_size)
+        return KEPT * (self.shorter_side or self.input_size)
 
     def fit(self, image: ImageLike, name: str | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
         """Bring one image to uint8 RGB (input_size, input_size, 3); for `max_pixels` see `load_image`."""
@@ -128,7 +128,7 @@ class Preprocessing:
                 yield to_rgb(images[start : start + size])
             return
         # Pillow lets go of the interpreter while it decodes and resizes, so threads do use every core.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(usable_cores()) as pool:
             ahead: deque[list[Future[np.ndarray]]] = deque()
             for start in range(0, len(images), size):
                 stop = min(start + size, len(images))

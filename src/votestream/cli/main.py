@@ -67,6 +67,7 @@ def demo(
     )
     outcome = show.run(console, seed, budget)
     show.report_memory(console, outcome)
+    show.show_photos(console)
     if importlib.util.find_spec("matplotlib") is None:
         console.print("No plot was drawn: pip install 'votestream\\[plots]' brings matplotlib.")
         return

@@ -68,8 +68,7 @@ def load_image(
             or of floats from 0 to 1, whose channels may stand first.
         name: What an error calls the image; a path names itself.
         max_pixels: A file or PIL image with more pixels is refused, before it is decoded.
-        least: Let a JPEG of more than 70 million pixels be decoded at 1/2, 1/4 or 1/8 of its size, as long as its
-            shorter side keeps so many pixels.
+        least: Let a JPEG be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side keeps so many pixels.
 
     Raises:
         ImageError: The file is missing, empty, broken, too large or no image, or the array is no image.

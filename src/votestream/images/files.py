@@ -26,6 +26,8 @@ LARGE = 25_000_000
 # A JPEG may be so many times larger where it is decoded at reduced size. Its header is not believed beyond: progressive
 # ones need memory for every pixel of it.
 TIMES_REDUCED = 3
+# Times what is looked at of a photo that its shorter side keeps where it is decoded at reduced size.
+KEPT = 3
 # Kinds whose header says how much memory they take, most frequent first. Icons may hide a larger image, and
 # PostScript is a program.
 KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "QOI", "PCX", "SGI", "TGA")
@@ -70,8 +72,7 @@ def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixe
 
     Args:
         max_pixels: An image of which more than so many pixels would be decoded is refused.
-        least: Let a JPEG of more than MAX_PIXELS be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter
-            side keeps so many pixels. Smaller ones are never reduced: their features stay what they were.
+        least: Let a JPEG be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side keeps so many pixels.
     """
     image, pixels = identify(file, name, max_pixels, least)
 
@@ -86,18 +87,36 @@ def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixe
 
 
 def identify(file: BinaryIO, name: str, max_pixels: int, least: int | None = None) -> tuple[Image.Image, int]:
-    """The image by its header, nothing decoded, and the pixels in the file; arguments as in `decode`."""
+    """The image by its header, nothing decoded, and the pixels that are held at once; arguments as in `decode`."""
     file.seek(0)
     image = _by_header(file, name)
     width, height = image.size
-    if MAX_PIXELS < width * height <= TIMES_REDUCED * max_pixels and least and image.format in ("JPEG", "MPO"):
-        for times in (2, 4, 8):
-            size = width // times, height // times
-            if size[0] * size[1] <= MAX_PIXELS and min(size) >= least:
-                image.draft(None, size)
-                break
+    if least and width * height <= TIMES_REDUCED * max_pixels and image.format in ("JPEG", "MPO"):
+        times = _times_smaller(width, height, least)
+        if times > 1:
+            image.draft(None, (width // times, height // times))
     check_pixels(image.size, name, max_pixels)
+    if not image.info.get("progressive"):  # whose every pixel is held, whatever the size it is decoded at
+        width, height = image.size
     return image, width * height
+
+
+def _times_smaller(width: int, height: int, least: int) -> int:
+    """How many times smaller a JPEG is decoded.
+
+    Only by what both sides divide by: rounding would change its proportions, and with them what is cut out of it. One
+    of more than MAX_PIXELS would be refused, so there rounding is accepted, and two thirds of `least`.
+
+    >>> _times_smaller(4032, 3024, least=672), _times_smaller(4032, 3024, least=960), _times_smaller(4033, 3024, 672)
+    (4, 2, 1)
+    """
+    shorter, pixels = min(width, height), width * height
+    even = [
+        n for n in (8, 4, 2) if width % n == height % n == 0 and shorter >= n * least and pixels <= n * n * MAX_PIXELS
+    ]
+    if not even and pixels > MAX_PIXELS:
+        even = [n for n in (2, 4, 8) if 3 * (shorter // n) >= 2 * least and pixels <= n * n * MAX_PIXELS]
+    return even[0] if even else 1
 
 
 def check_pixels(size: tuple[int, int], name: str, max_pixels: int) -> None:

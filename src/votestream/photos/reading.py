@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.backbones.backbone import Backbone
+from votestream.common.cores import usable_cores
 from votestream.images.convert import explained
 from votestream.images.files import MAX_PIXELS, ImageError, decode, identify, open_image
 from votestream.images.urls import Url
@@ -25,7 +26,9 @@ from votestream.photos.sidecar import Digests, LearnedPhotos
 
 CHUNK = 1 << 20
 UNTAKEN = Digests("")
-AHEAD = 32  # photos read before they are needed; what waits is already of the network's input size
+# Photos read before they are needed: so many, or so many batches of a backbone whose batches are large, so that threads
+# have something to decode while the network looks at one. What waits is already of the network's input size.
+AHEAD, BATCHES_AHEAD = 32, 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def readings(
         except ImageError as problem:
             return Reading(photo, problem=str(problem))
 
-    return _ahead(read, photos)
+    return _ahead(read, photos, max(AHEAD, BATCHES_AHEAD * backbone.batch_size) if backbone else AHEAD)
 
 
 def _read(photo: Photo, backbone: Backbone | None, learned: LearnedPhotos | None) -> Reading:
@@ -91,13 +94,13 @@ def digests_of(file: BinaryIO, dated_label: str | None) -> Digests:
     return Digests(*(digest.hexdigest() for digest in made))
 
 
-def _ahead(read: Callable[[Photo], Reading], photos: Iterable[Photo]) -> Generator[Reading, None, None]:
-    pool = ThreadPoolExecutor(os.cpu_count())
+def _ahead(read: Callable[[Photo], Reading], photos: Iterable[Photo], most: int) -> Generator[Reading, None, None]:
+    pool = ThreadPoolExecutor(usable_cores())
     waiting: deque[Future[Reading]] = deque()
     try:
         for photo in photos:
             waiting.append(pool.submit(read, photo))
-            if len(waiting) > AHEAD:
+            if len(waiting) > most:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

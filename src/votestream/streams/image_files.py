@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from votestream.images.convert import load_image
-from votestream.images.files import MAX_PIXELS, ImageError
+from votestream.images.files import KEPT, MAX_PIXELS, ImageError
 from votestream.images.urls import Place, as_place
 
 
@@ -82,7 +82,7 @@ class ImageFiles:
         return np.stack(images)
 
     def _read(self, path: Place) -> np.ndarray:
-        pixels = load_image(path, max_pixels=self.max_pixels, least=self.size and 2 * self.size)
+        pixels = load_image(path, max_pixels=self.max_pixels, least=self.size and KEPT * self.size)
         if self.size is None or pixels.shape[:2] == (self.size, self.size):
             return pixels
         return np.asarray(ImageOps.fit(Image.fromarray(pixels), (self.size, self.size), Image.Resampling.BILINEAR))

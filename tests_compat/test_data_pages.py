@@ -1,4 +1,4 @@
-"""Every example of docs/data_in.md that needs another library runs, with files as the page names them."""
+"""The examples of docs/data_in.md that need another library run; the pages name the versions that are pinned."""
 
 from __future__ import annotations
 
@@ -39,3 +39,16 @@ def test_the_examples_of_data_in_run(bucket, shards, hugging_face, empty_folder,
     assert names["model"].class_counts_.sum() == 60 + 60 + 40 + 60 + 60
     exec(found[1], names)
     assert names["model"].classes_.tolist() == NAMES
+
+
+@pytest.mark.parametrize(
+    ("page", "package"),
+    [
+        *[("data_in.md", package) for package in ("datasets", "webdataset", "pyarrow", "s3fs", "moto", "torchvision")],
+        *[("records.md", package) for package in ("mlflow-skinny", "tensorboard", "wandb")],
+    ],
+)
+def test_versions_on_the_pages_are_those_pinned(page, package):
+    pins = (DOCS.parent / "constraints-compat.txt").read_text(encoding="utf-8")
+    pinned = re.search(rf"^{package}==(\d+\.\d+)", pins, re.M)[1]
+    assert re.search(rf"{package} {pinned}\b", (DOCS / page).read_text(encoding="utf-8"))

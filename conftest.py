@@ -15,7 +15,7 @@ from votestream.memory.keep import KEEP_RULES
 from votestream.streams.make import STREAMS
 
 # Modules of votestream.compat are named after the library they import: without it their examples cannot run.
-WITHOUT_LIBRARY = {"__init__", "versions"}
+WITHOUT_LIBRARY = {"__init__", "records", "versions"}
 collect_ignore = [
     str(path)
     for path in (Path(__file__).parent / "src" / "votestream" / "compat").glob("*.py")

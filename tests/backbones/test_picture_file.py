@@ -1,4 +1,4 @@
-"""Image files are measured before they are decoded; large ones come one at a time, and too large ones are reduced."""
+"""Image files are measured before they are decoded; large ones come one at a time, and large JPEGs are reduced."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_photo_of_108_megapixels_is_read(tmp_path: Path, monkeypatch: pytest.M
     Image.new("L", (12_000, 9_000), 200).save(path)
     sizes = decoded_sizes(monkeypatch)
     assert np.abs(Preprocessing(224).fit(path).astype(int) - 200).max() <= 1
-    assert sizes == [(6000, 4500)]
+    assert sizes == [(1500, 1125)]
     with pytest.raises(ImageError, match="12000 x 9000"):
         load_image(path)  # the whole of it was asked for
 
@@ -122,11 +122,39 @@ def test_the_features_of_a_reduced_photo_point_the_same_way(tmp_path: Path, smal
     assert 0.999 < full @ reduced / np.linalg.norm(full) / np.linalg.norm(reduced) < 0.9999999
 
 
-def test_photos_below_the_limit_are_read_bit_for_bit_as_ever(tmp_path: Path) -> None:
-    path = photo(tmp_path / "a.jpg", (2000, 1500))
-    with Image.open(path) as image:
-        np.testing.assert_array_equal(Preprocessing(32).fit(path), Preprocessing(32).fit(np.asarray(image)))
-        np.testing.assert_array_equal(load_image(path), np.asarray(image))
+@pytest.mark.parametrize(
+    ("size", "decoded"),
+    [
+        ((4032, 3024), (1008, 756)),  # a phone's: a quarter keeps more than three times what the network reads
+        ((3024, 4032), (756, 1008)),
+        ((1344, 1344), (672, 672)),
+        ((1400, 1342), (1400, 1342)),  # a half would keep less
+        ((4033, 3024), (4033, 3024)),  # a quarter of it would have other proportions
+        ((4036, 3026), (2018, 1513)),
+    ],
+)
+def test_a_jpeg_is_decoded_as_small_as_keeps_three_times_what_the_network_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], decoded: tuple[int, int]
+) -> None:
+    path = tmp_path / "a.jpg"
+    Image.new("RGB", size, "red").save(path)
+    sizes = decoded_sizes(monkeypatch)
+    Preprocessing(224).fit(path)
+    assert sizes == [decoded]
+    assert load_image(path).shape[:2] == size[::-1]  # the whole of it was asked for
+
+
+def test_small_jpegs_and_other_kinds_are_read_bit_for_bit_as_ever(tmp_path: Path) -> None:
+    for path in (photo(tmp_path / "a.jpg", (240, 180)), photo(tmp_path / "a.png", (2000, 1500))):
+        with Image.open(path) as image:
+            np.testing.assert_array_equal(Preprocessing(32).fit(path), Preprocessing(32).fit(np.asarray(image)))
+
+
+def test_large_jpegs_decoded_small_come_side_by_side_and_progressive_ones_do_not(tmp_path: Path) -> None:
+    """A progressive one holds all its pixels however small it is decoded."""
+    for how, held in (({}, 125 * 94), ({"progressive": True}, 1000 * 752)):
+        with open(photo(tmp_path / "a.jpg", (1000, 752), **how), "rb") as file:
+            assert files.identify(file, "a.jpg", files.MAX_PIXELS, least=90)[1] == held
 
 
 def test_a_reduced_photo_is_turned_upright(tmp_path: Path, small_limit: None) -> None:

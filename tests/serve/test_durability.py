@@ -244,3 +244,17 @@ def test_a_model_whose_only_lessons_were_taken_back_is_new_again(folder):
     do(again, told, learn("dog"))
     assert again.view.number == 3
     again.journal.close()
+
+
+def test_the_journal_and_its_log_stop_growing(folder):
+    model, _ = opened(folder)
+    sizes = []
+    for seed in range(60):
+        do(model, Told(), learn("cat", "dog", seed=seed))
+        if seed % 20 == 19:
+            assert model.journal.bytes_on_disk() > (folder / "m.safetensors.lessons").stat().st_size
+            model.fold()
+            assert (folder / "m.safetensors.lessons-wal").stat().st_size == 0
+            sizes.append(model.journal.bytes_on_disk())
+    assert sizes[1] == sizes[2]
+    model.journal.close()

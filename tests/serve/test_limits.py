@@ -71,6 +71,15 @@ def test_a_body_without_a_length_is_counted_while_it_arrives():
     assert Place().post("/images", content=in_pieces(11, 100)).status_code == 413
 
 
+def test_a_form_without_a_length_is_counted_too():
+    async def endless():
+        yield PART
+        for _ in range(11):
+            yield bytes(100)
+
+    assert Place().post("/images", content=endless(), headers=BOUNDARY).status_code == 413
+
+
 def test_a_body_that_does_not_arrive_is_given_up():
     answer = Place().post("/images", content=in_pieces(5, 1, pause=0.09))
     assert answer.status_code == 408

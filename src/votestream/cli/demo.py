@@ -15,6 +15,7 @@ from votestream.backbones import create_backbone
 from votestream.bench.course import Course, Test
 from votestream.bench.metrics import confusion
 from votestream.learners import CandidatesVoting, GaussianVoting, Learner
+from votestream.pipeline import ImageClassifier
 from votestream.streams import Stream, Task, stream
 from votestream.streams.sample import sample_images
 
@@ -78,6 +79,28 @@ def report_memory(console: Console, outcome: Outcome) -> None:
     for what, size in kept.items():
         table.add_row(what, f"{size / 1024:,.0f}")
     console.print(table)
+
+
+def show_photos(console: Console, cutouts: int = 12) -> None:
+    """Real photos through the photo network: the two that come along with scikit-learn (both CC BY 2.0)."""
+    from sklearn.datasets import load_sample_image
+
+    photos = {"temple": load_sample_image("china.jpg"), "flower": load_sample_image("flower.jpg")}
+    rng, images, labels = np.random.default_rng(0), [], []
+    for number in range(cutouts * len(photos)):
+        label = list(photos)[number % len(photos)]
+        side = int(rng.integers(200, 321))
+        left, top = rng.integers(0, 321 - side), rng.integers(0, photos[label].shape[0] - side)
+        images.append(photos[label][top : top + side, left : left + side])
+        labels.append(label)
+    model = ImageClassifier(learner=GaussianVoting(block=1, device="cpu")).partial_fit(images, labels)
+    console.print(
+        f"Two photos of 640 x 427 pixels, through {model.backbone_.name}, which is chosen for photos. It learned "
+        f"{cutouts} pieces of the left half of each, and predicts the right halves:"
+    )
+    shares = model.predict_proba([np.ascontiguousarray(photo[:, 320:]) for photo in photos.values()])
+    for label, row in zip(photos, shares, strict=True):
+        console.print(f"  {label}: {model.classes_[row.argmax()]} {100 * row.max():.0f}%")
 
 
 def plot(outcome: Outcome, path: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, TypeGuard, TypeVar
 
 from PIL import Image
 
 from votestream.common.extras import install_extra
+from votestream.images.urls import is_url, open_url
 
 T = TypeVar("T")
 
@@ -23,6 +26,8 @@ LARGE = 25_000_000
 # A JPEG may be so many times larger where it is decoded at reduced size. Its header is not believed beyond: progressive
 # ones need memory for every pixel of it.
 TIMES_REDUCED = 3
+# Times what is looked at of a photo that its shorter side keeps where it is decoded at reduced size.
+KEPT = 3
 # Kinds whose header says how much memory they take, most frequent first. Icons may hide a larger image, and
 # PostScript is a program.
 KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "QOI", "PCX", "SGI", "TGA")
@@ -33,13 +38,41 @@ class ImageError(ValueError):
     """An image that cannot be used; the message names it and says why."""
 
 
+class DataWarning(UserWarning):
+    """Something in the data was left out or cannot be tested; the message names it."""
+
+    left_out = True  # a command that ends after such a warning says so by its exit code
+
+
+@dataclass(frozen=True)
+class ImageBytes:
+    """An image file that is in memory, as data sets hold them; `name` is what errors call it."""
+
+    content: bytes = field(repr=False)
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def is_file(image: Any) -> TypeGuard[str | os.PathLike[str] | ImageBytes]:
+    """Whether an image is given as a file: a path, a URL, or the file's bytes."""
+    return isinstance(image, (str, os.PathLike, ImageBytes))
+
+
+def open_image(file: str | os.PathLike[str] | ImageBytes) -> BinaryIO:
+    """An image file to be read."""
+    if isinstance(file, ImageBytes):
+        return io.BytesIO(file.content)
+    return open_url(file) if is_url(file) else open(file, "rb")
+
+
 def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixels: int, least: int | None = None) -> T:
     """What a function makes of an image file, which it has to itself.
 
     Args:
         max_pixels: An image of which more than so many pixels would be decoded is refused.
-        least: Let a JPEG of more than MAX_PIXELS be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter
-            side keeps so many pixels. Smaller ones are never reduced: their features stay what they were.
+        least: Let a JPEG be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side keeps so many pixels.
     """
     image, pixels = identify(file, name, max_pixels, least)
 
@@ -54,18 +87,36 @@ def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixe
 
 
 def identify(file: BinaryIO, name: str, max_pixels: int, least: int | None = None) -> tuple[Image.Image, int]:
-    """The image by its header, nothing decoded, and the pixels in the file; arguments as in `decode`."""
+    """The image by its header, nothing decoded, and the pixels that are held at once; arguments as in `decode`."""
     file.seek(0)
     image = _by_header(file, name)
     width, height = image.size
-    if MAX_PIXELS < width * height <= TIMES_REDUCED * max_pixels and least and image.format in ("JPEG", "MPO"):
-        for times in (2, 4, 8):
-            size = width // times, height // times
-            if size[0] * size[1] <= MAX_PIXELS and min(size) >= least:
-                image.draft(None, size)
-                break
+    if least and width * height <= TIMES_REDUCED * max_pixels and image.format in ("JPEG", "MPO"):
+        times = _times_smaller(width, height, least)
+        if times > 1:
+            image.draft(None, (width // times, height // times))
     check_pixels(image.size, name, max_pixels)
+    if not image.info.get("progressive"):  # whose every pixel is held, whatever the size it is decoded at
+        width, height = image.size
     return image, width * height
+
+
+def _times_smaller(width: int, height: int, least: int) -> int:
+    """How many times smaller a JPEG is decoded.
+
+    Only by what both sides divide by: rounding would change its proportions, and with them what is cut out of it. One
+    of more than MAX_PIXELS would be refused, so there rounding is accepted, and two thirds of `least`.
+
+    >>> _times_smaller(4032, 3024, least=672), _times_smaller(4032, 3024, least=960), _times_smaller(4033, 3024, 672)
+    (4, 2, 1)
+    """
+    shorter, pixels = min(width, height), width * height
+    even = [
+        n for n in (8, 4, 2) if width % n == height % n == 0 and shorter >= n * least and pixels <= n * n * MAX_PIXELS
+    ]
+    if not even and pixels > MAX_PIXELS:
+        even = [n for n in (2, 4, 8) if 3 * (shorter // n) >= 2 * least and pixels <= n * n * MAX_PIXELS]
+    return even[0] if even else 1
 
 
 def check_pixels(size: tuple[int, int], name: str, max_pixels: int) -> None:

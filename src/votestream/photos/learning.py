@@ -25,7 +25,7 @@ from votestream.photos.sidecar import followed
 from votestream.photos.taught_model import TaughtModel
 from votestream.pipeline import ImageClassifier
 
-SAVING = 0.2  # share of the time that saving may take: small models are saved after every batch
+SAVING = 0.1  # share of the time that saving may take: small models are saved after every batch
 
 
 class Moved(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import stat
 from collections import deque
@@ -16,14 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.backbones.backbone import Backbone
+from votestream.common.cores import usable_cores
 from votestream.images.convert import explained
-from votestream.images.files import MAX_PIXELS, ImageError, decode, identify
+from votestream.images.files import MAX_PIXELS, ImageError, decode, identify, open_image
+from votestream.images.urls import Url
 from votestream.photos.finding import Photo
 from votestream.photos.sidecar import Digests, LearnedPhotos
 
 CHUNK = 1 << 20
 UNTAKEN = Digests("")
-AHEAD = 32  # photos read before they are needed; what waits is already of the network's input size
+# Photos read before they are needed: so many, or so many batches of a backbone whose batches are large, so that threads
+# have something to decode while the network looks at one. What waits is already of the network's input size.
+AHEAD, BATCHES_AHEAD = 32, 4
 
 
 @dataclass(frozen=True)
@@ -50,21 +55,23 @@ def readings(
         except ImageError as problem:
             return Reading(photo, problem=str(problem))
 
-    return _ahead(read, photos)
+    return _ahead(read, photos, max(AHEAD, BATCHES_AHEAD * backbone.batch_size) if backbone else AHEAD)
 
 
 def _read(photo: Photo, backbone: Backbone | None, learned: LearnedPhotos | None) -> Reading:
     name, digests = str(photo.path), UNTAKEN
     with explained(name):
-        about = photo.path.stat()
-        if not stat.S_ISREG(about.st_mode):
+        if not isinstance(photo.path, Url) and not stat.S_ISREG(photo.path.stat().st_mode):
             raise ImageError(f"{name} is not a file.")  # a pipe would keep us waiting for ever
-        if not about.st_size:
-            raise ImageError(f"{name} is an empty file.")
-        with photo.path.open("rb") as file:
+        with open_image(photo.path) as file:
+            if not file.seek(0, os.SEEK_END):
+                raise ImageError(f"{name} is an empty file.")
             most = backbone.max_pixels if backbone else MAX_PIXELS
             least = backbone.least if backbone else 1
             identify(file, name, most, least)  # reads the first bytes only: a film need not be digested
+            if isinstance(photo.path, Url):
+                file.seek(0)
+                file = io.BytesIO(file.read())  # it comes over the net once
             if learned is not None:
                 digests = digests_of(file, photo.label if learned.holds_dated else None)
                 if backbone is None or learned.has_met(digests):
@@ -87,13 +94,13 @@ def digests_of(file: BinaryIO, dated_label: str | None) -> Digests:
     return Digests(*(digest.hexdigest() for digest in made))
 
 
-def _ahead(read: Callable[[Photo], Reading], photos: Iterable[Photo]) -> Generator[Reading, None, None]:
-    pool = ThreadPoolExecutor(os.cpu_count())
+def _ahead(read: Callable[[Photo], Reading], photos: Iterable[Photo], most: int) -> Generator[Reading, None, None]:
+    pool = ThreadPoolExecutor(usable_cores())
     waiting: deque[Future[Reading]] = deque()
     try:
         for photo in photos:
             waiting.append(pool.submit(read, photo))
-            if len(waiting) > AHEAD:
+            if len(waiting) > most:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -14,7 +14,7 @@ import numpy as np
 from votestream.common.progress import progress_bar
 from votestream.images.class_folders import SUFFIXES, Layout, by_label, layout_of, same_name, some, walk
 from votestream.images.convert import load_image
-from votestream.images.files import MAX_PIXELS, ImageError
+from votestream.images.files import KEPT, MAX_PIXELS, ImageError
 from votestream.streams.data_set import DataError, DataSet, warn
 from votestream.streams.image_files import ImageFiles, shape
 
@@ -53,7 +53,7 @@ def load_folder(
     if layout.doubt and not nested:
         raise DataError(f"{layout.doubt} {_what_to_do(layout)}")
     shapes: dict[str, Path] | None = None if any_size or size is not None else {}
-    how = _How(size, None if shapes is not None else 2 * (size or 1), max_pixels)
+    how = _How(size, None if shapes is not None else KEPT * (size or 1), max_pixels)
     if not layout.held_out:
         return DataSet(f"folder:{root}", *_read(root, layout.classes, how, shapes, progress))
     train, (test, *others) = layout.root, layout.held_out

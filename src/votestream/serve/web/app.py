@@ -21,7 +21,7 @@ from votestream.serve.web.record import Catch, Record
 from votestream.serve.web.security import Guard
 from votestream.serve.web.service import Service
 
-DESCRIPTION = 'Learns images and predicts at the same time. Errors are `{"error": "A sentence."}`.'
+DESCRIPTION = 'Learns images and predicts at the same time. Errors are {"error": "A sentence."}.'
 OF_A_MODEL = (teaching.router, models.router, events.router)
 
 

@@ -43,8 +43,8 @@ async def model_file(request: Request, engine: TheEngine) -> Response:
     """A safetensors file that `votestream.load` and all commands read. Its ETag changes when the model does."""
     tag, data = await asyncio.to_thread(engine.model_file)
     headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
-    asked = request.headers.get("if-none-match", "")
-    if asked == "*" or f'"{tag}"' in [one.strip().removeprefix("W/") for one in asked.split(",")]:
+    known = request.headers.get("if-none-match", "").split(",")
+    if headers["etag"] in [one.strip().removeprefix("W/") for one in known]:
         return Response(status_code=304, headers=headers)
     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(engine.name)}"
     return Response(data, headers=headers, media_type="application/octet-stream")

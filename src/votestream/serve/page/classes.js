@@ -120,7 +120,7 @@ export class Classes extends Emitter {
   #arrange(now) {
     const list = $("classes");
     if (!this.#model) return;
-    const busy = list.matches(":hover") || list.contains(document.activeElement) || list.querySelector(".held");
+    const busy = list.matches(":hover") || list.querySelector(":focus-visible, .held");
     const labels = this.#model.classes.map((each) => each.label);
     const many = labels.length > STEADY;
     if (!now && (busy || Date.now() - this.#orderedAt < REORDER_EVERY)) return;

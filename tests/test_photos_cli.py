@@ -17,7 +17,7 @@ from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, counts, paint, put, run
-from votestream.photos.answering import _Decisions
+from votestream.photos.decisions import Decisions
 from votestream.photos.opening import photo_learners
 from votestream.photos.sidecar import sidecar_of
 from votestream.pipeline import ImageClassifier
@@ -626,7 +626,7 @@ def test_a_class_that_wins_against_the_likelier_task_is_said_to():
     X, y = rng.normal(size=(900, 2)), np.repeat(["twin", "other twin", "loner"], 300)
     X[y == "loner", 0] += 2
     learner = vs.GaussianVoting(device="cpu").partial_fit(X[:600], y[:600], task="twins").partial_fit(X[600:], y[600:])
-    words = [words for _, words in _Decisions(learner, np.array([[1.1, 0], [5, 0]], np.float32))]
+    words = [words for _, words in Decisions(learner.snapshot(), np.array([[1.1, 0], [5, 0]], np.float32))]
     assert words[0].startswith("loner ")
     assert "though task twins is likelier, " in words[0]
     assert "; task 2 is 100 % likely, and loner 100 % within it)" in words[1]

@@ -17,6 +17,7 @@ from votestream.cli.data import app as data_app
 from votestream.cli.evaluation import app as evaluation_app
 from votestream.cli.export import app as export_app
 from votestream.cli.photos import app as photos_app
+from votestream.cli.serve import app as serve_app
 from votestream.cli.stream import app as stream_app
 from votestream.common.exits import Commands, check_out
 
@@ -32,6 +33,7 @@ app.add_typer(cache_app, name="cache")
 app.add_typer(photos_app)
 app.add_typer(evaluation_app)
 app.add_typer(corrections_app)
+app.add_typer(serve_app)
 app.add_typer(export_app)
 app.add_typer(data_app, name="data")
 app.add_typer(stream_app, name="stream")

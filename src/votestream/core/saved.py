@@ -29,6 +29,12 @@ TRACK = "track"  # what names of the track record's arrays begin with
 
 
 def save(learner: Any, path: str | os.PathLike[str]) -> None:
+    with learner._guard.lock:
+        model_files.write(path, *parts_of(learner))
+
+
+def parts_of(learner: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of the learner's file, which it checks; the arrays may be the learner's own."""
     if LEARNERS.get(learner.name) is not type(learner):
         raise TypeError(
             f"{type(learner).__name__} is not registered, so a file of it could not be loaded: put "
@@ -39,7 +45,7 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
         learner._check_settings()
         arrays = learner._saved_arrays()
         check_diverged(arrays)
-        model_files.write(path, {"version": __version__, **learner._header()}, arrays)
+        return {"version": __version__, **learner._header()}, arrays
 
 
 def header_of(learner: Any) -> dict[str, Any]:

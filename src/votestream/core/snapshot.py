@@ -43,11 +43,16 @@ class Snapshot(ClassifierMixin):
     """
 
     def __init__(
-        self, prepared: Prepared, rows: Callable[[Any], NDArray[Any]], task_of_class: NDArray[np.int64]
+        self,
+        prepared: Prepared,
+        rows: Callable[[Any], NDArray[Any]],
+        task_of_class: NDArray[np.int64],
+        tasks: list[str | int | None],
     ) -> None:
         self._prepared = prepared
         self._rows = rows
         self._task_of_class = task_of_class
+        self._tasks = tasks
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of each row, (n,)."""
@@ -81,6 +86,17 @@ class Snapshot(ClassifierMixin):
         return SnapshotModule(self._prepared, rows.unit, rows.width)
 
     @property
+    def votes(self) -> bool:
+        """Whether decisions fall by a vote, which `vote` tells."""
+        predictor = self._prepared.predictor
+        return hasattr(predictor, "vote") and getattr(predictor, "decide_by", "vote") == "vote"
+
+    @property
+    def tracked(self) -> bool:
+        """Whether the model keeps a track record, without which there is no `unknown_score`."""
+        return self._prepared.answers is not None
+
+    @property
     def classes_(self) -> NDArray[Any]:
         """Every label, sorted, as the model's."""
         return self._prepared.naming.sorted
@@ -95,14 +111,19 @@ class Snapshot(ClassifierMixin):
         """The task of each class, as `classes_`."""
         return self._task_of_class.copy()
 
+    @property
+    def tasks_(self) -> list[str | int | None]:
+        """The name of each task, as the model's."""
+        return list(self._tasks)
+
 
 def snapshot_of(learner: Any, now: Prepared, rows: RowCheck | None) -> Snapshot:
     """What answers now, without `rows` with a copy of the learner to check them; one without a predictor is copied."""
     if now.predictor is None:
         twin = copy.deepcopy(learner)
-        return Snapshot(now._replace(predictor=_Twin(twin)), twin._query, learner.task_of_class_)
+        return Snapshot(now._replace(predictor=_Twin(twin)), twin._query, learner.task_of_class_, learner.tasks_)
     check: Any = rows or copy.deepcopy(learner)._query
-    return Snapshot(now, check, learner.task_of_class_)
+    return Snapshot(now, check, learner.task_of_class_, learner.tasks_)
 
 
 class _Twin(NamedTuple):

@@ -32,9 +32,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     path = Path(os.path.realpath(path))  # a link stays, and what it points to is written
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
-    arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
-    text = json.dumps({"format": FORMAT, **header})
-    blob = _in_order(to_bytes(arrays, metadata={KEY: text, "sha256": digest(text, arrays)}))
+    blob = packed(header, arrays)
     with beside(path) as (handle, name):
         with os.fdopen(handle, "wb") as file:
             file.write(blob)
@@ -42,7 +40,14 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
             os.fsync(file.fileno())
         os.chmod(name, permissions(path))
         os.replace(name, path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
+
+
+def packed(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
+    """The file as bytes."""
+    arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
+    text = json.dumps({"format": FORMAT, **header})
+    return _in_order(to_bytes(arrays, metadata={KEY: text, "sha256": digest(text, arrays)}))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -111,7 +116,7 @@ def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
     return made.hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system lets a folder be opened."""
     try:
         handle = os.open(folder, os.O_RDONLY)

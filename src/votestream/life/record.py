@@ -106,6 +106,9 @@ class Record:
     def samples(self) -> int:
         return self._course.samples
 
+    def lately(self) -> Score:
+        return Score.of(*self._lately.counts())
+
     def parts(
         self,
         labels: list[Label],
@@ -122,7 +125,7 @@ class Record:
         return {
             "samples": self._course.samples,
             "so_far": Score.of(*self._classes.sum(0).tolist()),
-            "lately": Score.of(*self._lately.counts()),
+            "lately": self.lately(),
             "known": met[KNOWN],
             "unknown": met[UNKNOWN],
             "classes": tuple(OfClass(labels[i], task_names[tasks[i]], int(counts[i]), scores[i]) for i in order),

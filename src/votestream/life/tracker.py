@@ -12,7 +12,7 @@ from votestream.io.model_files import joined, part_of
 from votestream.life.calibration import Calibration, CalibrationSums
 from votestream.life.drift import DriftWatch
 from votestream.life.record import Record
-from votestream.life.report import Drift, Label, TrackReport
+from votestream.life.report import Drift, Label, Score, TrackReport
 from votestream.life.unit_moments import UnitMoments, unit_rows
 from votestream.life.unknowns import Distances, Metric, NewestStrangeness, Unknowns
 
@@ -131,6 +131,10 @@ class Tracker:
 
     def _by_class(self) -> tuple[Any, ...]:
         return self._moments, self._record, self._strangeness, self._drift
+
+    def lately(self) -> Score:
+        """How the newest tests went."""
+        return self._record.lately()
 
     def report(
         self, labels: list[Label], order: list[int], tasks: list[int], task_names: list[Label | None]

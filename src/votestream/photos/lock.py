@@ -15,7 +15,8 @@ from votestream.photos.sidecar import check_place
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Hold the model's lock, or say who has it."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    # Not a lock of its thread: a service is closed by another thread than the one that opened it.
+    lock = FileLock(path.with_name(f".{path.name}.lock"), thread_local=False)
     try:
         check_place(Path(lock.lock_file), "keeps its lock", lambda start: not start)
         Path(lock.lock_file).touch()  # tells a place that cannot be written to from a lock that is taken

@@ -75,6 +75,7 @@ class Answer:
     vote: list[Candidate] | None
     winner_task: int | None
     file: str | None = None
+    words: str = ""  # how the decision fell, as `votestream predict` says it
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,17 @@ class Answers:
 
     answers: list[Answer]
     problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Predictions of many rows, without probabilities, votes and words; None where the learner gives no such score."""
+
+    lesson: int
+    labels: list[Label]
+    confidences: list[float]
+    unknown_scores: list[float] | None
+    unknown: list[bool] | None
 
 
 @dataclass(frozen=True)
@@ -132,6 +144,12 @@ class NotReady(ServeError):
     """The backbone is still being loaded, or the service is stopping."""
 
     status = 503
+
+
+class Failed(ServeError):
+    """Something went wrong here that is nobody's fault who sent a request; the model is as it was."""
+
+    status = 500
 
 
 class DiskProblem(ServeError):

@@ -1,0 +1,50 @@
+// Changes to what was learned: rename, merge, forget, undo. What cannot be taken back is asked for.
+
+import { announce } from "./announce.js";
+import * as api from "./api.js";
+import { ask } from "./dialogs.js";
+import { counted, randomKey } from "./dom.js";
+import { trouble } from "./notices.js";
+
+export async function rename(label, to, classes) {
+  const other = classes.find((each) => String(each.label) === to);
+  if (other) {
+    const title = `Merge ${label} into ${to}?`;
+    const words = `There is a class called ${to} already${imagesOf(other)}. Both become one class, ${to}.`;
+    if ((await ask(title, words, [["", "Cancel"], ["merge", "Merge", "main"]])) !== "merge") return;
+  }
+  await attempt(async () => {
+    await api.rename(label, to, Boolean(other), randomKey());
+    announce(other ? `Merged ${label} into ${to}` : `Renamed ${label} to ${to}`);
+  });
+}
+
+export async function forget({ label, count }) {
+  const words = [
+    `What was learned of ${label}${imagesOf({ count })} is removed from the model.`,
+    "Undo brings it back as long as this is among the last lessons. After that it can only be taught again: images are not kept.",
+  ];
+  if ((await ask(`Forget ${label}?`, words, [["", "Cancel"], ["forget", "Forget", "danger"]])) !== "forget") return;
+  await attempt(async () => {
+    await api.forget(label, randomKey());
+    announce(`Forgot ${label}`);
+  });
+}
+
+export async function undo(each, done) {
+  await attempt(async () => {
+    const told = await api.undo(each?.lesson ?? null, randomKey());
+    announce(`Taken back: ${told.undone.label ?? "the last lesson"}`);
+    done(told);
+  });
+}
+
+const imagesOf = ({ count }) => (count === null ? "" : ` (${counted(count, "image")})`);
+
+async function attempt(change) {
+  try {
+    await change();
+  } catch (error) {
+    trouble(error.message);
+  }
+}

@@ -1,0 +1,195 @@
+// The classes: what each one knows, its bar in the latest answer, and its button to teach it.
+
+import { $, arrange, counted, el, percent, tell } from "./dom.js";
+import { makeHoldable } from "./holding.js";
+
+const STEADY = 12; // up to so many classes keep their order; of more, the likeliest come first
+const MOST_ROWS = 200;
+const REORDER_EVERY = 1000;
+
+export class Classes extends EventTarget {
+  #rows = new Map();
+  #model = null;
+  #shares = new Map();
+  #order = [];
+  #orderedAt = 0;
+  #mode = "idle";
+  #enabled = false;
+  #unknown = unknownRow();
+
+  /** Fires "press", "release" and "tap" with a label, "rename" with {label, to}, "menu" with {label, button}. */
+  constructor() {
+    super();
+    $("search").oninput = () => this.#arrange(true);
+  }
+
+  setModel(model) {
+    this.#model = model;
+    const labels = new Set(model.classes.map((each) => each.label));
+    for (const [label, row] of this.#rows) {
+      if (labels.has(label)) continue;
+      row.node.remove();
+      this.#rows.delete(label);
+    }
+    for (const each of model.classes) {
+      if (!this.#rows.has(each.label)) this.#rows.set(each.label, this.#newRow(each.label));
+      const row = this.#rows.get(each.label);
+      row.about.textContent = about(each);
+    }
+    $("search-row").hidden = model.classes.length <= STEADY;
+    if ($("search-row").hidden) $("search").value = "";
+    $("known-names").replaceChildren(...model.classes.map((each) => el("option", { value: String(each.label) })));
+    this.#arrange(labels.size !== this.#order.length || !model.classes.every((each) => this.#order.includes(each.label)));
+    this.setMode(this.#mode, this.#enabled);
+  }
+
+  /** "idle", "camera" or "picture" decides what the buttons do and say. */
+  setMode(mode, enabled) {
+    [this.#mode, this.#enabled] = [mode, enabled];
+    const words = { idle: "Add images", camera: "Hold to teach", picture: "It is this" }[mode];
+    for (const [label, { teach }] of this.#rows) {
+      if (teach.textContent !== words) teach.textContent = words;
+      teach.setAttribute("aria-label", `${words}: ${label}`);
+      teach.disabled = !enabled;
+    }
+  }
+
+  /** `live`: more will come at once, so the order of many classes changes only where nobody points at it. */
+  setAnswer(answer, live = false) {
+    this.#shares = new Map(answer?.probabilities.map((each) => [each.label, each.probability]) ?? []);
+    const winner = answer && !answer.unknown ? answer.label : null;
+    const alone = this.#rows.size === 1;
+    for (const [label, row] of this.#rows) {
+      const share = this.#shares.get(label) ?? 0;
+      row.fill.style.transform = `scaleX(${alone ? 0 : share})`;
+      row.share.textContent = answer && !alone && share >= 0.005 ? percent(share) : "";
+      row.node.classList.toggle("winner", label === winner);
+    }
+    this.#unknown.node.hidden = !answer || answer.unknown_score === null || !this.#rows.size;
+    if (answer && answer.unknown_score !== null) {
+      this.#unknown.fill.style.transform = `scaleX(${answer.unknown_score})`;
+      this.#unknown.share.textContent = percent(answer.unknown_score);
+      this.#unknown.node.classList.toggle("winner", Boolean(answer.unknown));
+      this.#unknown.mark.style.insetInlineStart = `${100 * this.#model.unknown_threshold}%`;
+    }
+    this.#arrange(!live);
+  }
+
+  /** How many frames were taught since a class is held. */
+  setHeld(held) {
+    for (const [label, row] of this.#rows) {
+      const mine = held?.label === label;
+      row.node.classList.toggle("held", mine);
+      tell(row.added, mine && held.taught ? `+${held.taught}` : "");
+    }
+  }
+
+  /** The class of the row with that number in view, or undefined. */
+  numbered(number) {
+    return this.#order[number - 1];
+  }
+
+  startRename(label) {
+    const row = this.#rows.get(label);
+    const input = el("input", { type: "text", "aria-label": `New name of ${label}`, maxlength: "200", dir: "auto" });
+    input.value = String(label);
+    row.name.hidden = true;
+    row.name.after(input);
+    input.select();
+    input.focus();
+    let over = false;
+    const end = (save) => {
+      if (over) return;
+      over = true;
+      const to = input.value.trim();
+      input.remove();
+      row.name.hidden = false;
+      row.more.focus();
+      if (save && to && to !== String(label)) this.#fire("rename", { label, to });
+    };
+    input.onkeydown = (event) => {
+      event.stopPropagation();
+      if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.preventDefault(); // or Enter would press the button that has the focus next
+      end(event.key === "Enter");
+    };
+    input.onblur = () => end(false);
+  }
+
+  /** The rows that are to be seen, in order. An order people point at does not move under their hands. */
+  #arrange(now) {
+    const list = $("classes");
+    if (!this.#model) return;
+    const busy = list.matches(":hover") || list.contains(document.activeElement) || list.querySelector(".held");
+    const labels = this.#model.classes.map((each) => each.label);
+    const many = labels.length > STEADY;
+    if (!now && (busy || Date.now() - this.#orderedAt < REORDER_EVERY)) return;
+    this.#orderedAt = Date.now();
+    const wanted = $("search").value.trim().toLowerCase();
+    const found = wanted ? labels.filter((label) => String(label).toLowerCase().includes(wanted)) : labels;
+    const share = (label) => this.#shares.get(label) ?? 0;
+    this.#order = many ? found.toSorted((a, b) => share(b) - share(a)) : found;
+    const shown = this.#order.slice(0, MOST_ROWS);
+    shown.forEach((label, at) => (this.#rows.get(label).key.textContent = at < 9 ? String(at + 1) : ""));
+    arrange(list, [...shown.map((label) => this.#rows.get(label).node), this.#unknown.node]);
+    const left = this.#order.length - shown.length;
+    const none = wanted && !found.length ? "No class is called that. Add it below." : "";
+    tell($("more-classes"), left > 0 ? `and ${counted(left, "class", "classes")} more: find them by name` : none);
+  }
+
+  #newRow(label) {
+    const teach = this.#teachButton(label);
+    const key = el("kbd", { "aria-hidden": "true" });
+    const name = el("span", { class: "name", dir: "auto", title: String(label) }, String(label));
+    const about = el("span", { class: "about muted small" });
+    const added = el("span", { class: "added", hidden: true });
+    const fill = el("span", { class: "fill" });
+    const share = el("span", { class: "share" });
+    const more = el(
+      "button",
+      { type: "button", class: "more quiet", "aria-label": `More for ${label}`, "aria-haspopup": "menu" },
+      "⋯",
+    );
+    more.onclick = () => this.#fire("menu", { label, button: more });
+    const names = el("div", { class: "names" }, el("div", { class: "title" }, name, added), about);
+    name.ondblclick = () => this.startRename(label);
+    const node = el("li", { class: "class" }, key, names, el("div", { class: "bar" }, fill), share, teach, more);
+    node.onkeydown = (event) => {
+      if (event.key === "F2") this.startRename(label);
+    };
+    node.dropLabel = label;
+    return { node, key, name, about, added, fill, share, teach, more };
+  }
+
+  #teachButton(label) {
+    const button = el("button", { type: "button", class: "teach" });
+    makeHoldable(button, {
+      holds: () => this.#mode === "camera" && this.#enabled,
+      press: () => this.#fire("press", label),
+      release: () => this.#fire("release", label),
+      tap: () => this.#fire("tap", label),
+    });
+    return button;
+  }
+
+  #fire(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+/** How much a class has been taught, and how it did when it was tested before learning. */
+function about({ count, tested, right }) {
+  const images = count === null ? "" : counted(count, "image");
+  if (!tested) return count < 3 ? `${images}: barely known` : images;
+  return `${images}, ${right} of ${tested} right`;
+}
+
+function unknownRow() {
+  const fill = el("span", { class: "fill" });
+  const mark = el("span", { class: "mark" });
+  const share = el("span", { class: "share" });
+  const names = el("div", { class: "names" }, el("span", { class: "name" }, "unknown"));
+  const title = "How unlike everything learned so far this looks. Beyond the mark it is called unknown.";
+  const node = el("li", { class: "class unknown", title, hidden: true }, el("kbd"), names, el("div", { class: "bar" }, fill, mark), share);
+  return { node, fill, share, mark };
+}

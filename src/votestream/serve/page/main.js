@@ -1,0 +1,301 @@
+// Brings the parts together: who is told what when something happens.
+
+import { announce } from "./announce.js";
+import { showAnswer, showLooking } from "./answer.js";
+import * as api from "./api.js";
+import { Asked } from "./asked.js";
+import { Camera } from "./camera.js";
+import * as changes from "./changes.js";
+import { Classes } from "./classes.js";
+import { Connection } from "./connection.js";
+import { askText } from "./dialogs.js";
+import { $, counted, el, percent, size, tell } from "./dom.js";
+import { makeHoldable } from "./holding.js";
+import { listenForFiles, pick } from "./intake.js";
+import { listenForKeys } from "./keys.js";
+import { showLessons } from "./lessons.js";
+import { Live } from "./live.js";
+import * as notices from "./notices.js";
+import { thumbs } from "./pictures.js";
+import { Queue } from "./queue.js";
+import { openRecord, showSpark } from "./record.js";
+import { download, offerPhone } from "./sharing.js";
+import { Stage } from "./stage.js";
+
+const connection = new Connection();
+const queue = new Queue();
+const camera = new Camera($("video"));
+const live = new Live(camera, connection);
+const classes = new Classes();
+const known = () => connection.model?.classes ?? [];
+const asked = new Asked(queue, known, undo);
+const stage = new Stage(camera);
+
+/** Whether something can be taught now. */
+const ready = () => connection.here && connection.model?.state === "ready";
+
+// What the model knows, wherever it is shown.
+
+function render() {
+  const model = connection.model;
+  if (!model) return;
+  const empty = !model.classes.length;
+  document.body.classList.remove("starting");
+  document.body.classList.toggle("empty", empty);
+  document.body.classList.toggle("gone", !connection.here);
+  document.title = `${model.name} · VoteStream`;
+  $("model-name").textContent = model.name;
+  $("counts").textContent = empty ? "" : summary(model);
+  $("download-button").hidden = empty;
+  tell($("kept"), empty ? "" : kept(model));
+  showSpark(model.track);
+  notices.state(model);
+  classes.setModel(model);
+  showLessons(model, ready(), undo);
+  renderMode();
+  renewAnswers();
+}
+
+function summary({ images, classes: all }) {
+  const known = counted(all.length, "class", "classes");
+  return images === null ? known : `${counted(images, "image")}, ${known}`; // not every learner counts
+}
+
+/** What the server keeps, said plainly. */
+function kept(model) {
+  const what = /candidates|knn|er_/.test(model.learner.name) ? "feature vectors" : "statistics";
+  const undoable = model.undo_reaches ? `, and for undo the features of the last ${counted(model.undo_reaches, "lesson")}` : "";
+  return `The server keeps no image. It keeps ${what} of ${counted(model.classes.length, "class", "classes")}, ${size(model.bytes)}${undoable}. Thumbnails are only in this page. ${model.remarks.join(" ")}`;
+}
+
+function renderMode() {
+  const touch = matchMedia("(hover: none)").matches;
+  const empty = !known().length;
+  classes.setMode(stage.mode, ready());
+  const several = empty && asked.open > 1 ? `Learn ${counted(asked.open, "image")}` : "Learn";
+  $("new-button").textContent = { idle: "Add images", camera: "Hold to teach", picture: several }[stage.mode];
+  $("new-button").disabled = $("new-name").disabled = !ready();
+  $("new-name").placeholder = !empty ? "New class" : stage.mode === "idle" ? "Name of the first class" : "What is this?";
+  $("idle-words").textContent = touch ? "Show it an image" : "Drop or paste images here";
+  const words = {
+    idle: touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.",
+    camera: touch ? "Hold a button while you show the thing. A tap teaches one frame." : "Hold a button or its number key while you show the thing. U takes the last lesson back.",
+    picture: touch ? "Wrong? Tap the right class." : "Wrong? Click the right class, or press its number. U takes the last lesson back.",
+  };
+  tell($("hint"), empty ? "" : words[stage.mode]);
+}
+
+function showNothing() {
+  showAnswer(null);
+  classes.setAnswer(null);
+}
+
+connection.addEventListener("model", render);
+connection.addEventListener("gone", () => {
+  notices.gone(true);
+  live.release();
+  render();
+});
+connection.addEventListener("back", () => {
+  notices.gone(false);
+  announce("The server is back.");
+  render();
+});
+connection.addEventListener("locked", async (event) => {
+  const token = await askText("This server asks for a token", event.detail, "Enter", "password");
+  if (token) api.setToken(token);
+  start();
+});
+
+// Teaching.
+
+let oldAnswers = 0; // images asked about were answered before this lesson
+
+function learned(told) {
+  oldAnswers = told.lesson;
+  const { label, new_class: isNew, was } = told;
+  announce(`Learned as ${label}. ${isNew || !was ? "A new class." : `Before: ${was.label} ${percent(was.confidence)}.`}`);
+  connection.refresh();
+}
+
+function renewAnswers() {
+  if (!oldAnswers || queue.busy || connection.model.lesson < oldAnswers) return;
+  oldAnswers = 0;
+  asked.refresh();
+}
+
+const withThumbs = (item, lesson) => lesson && thumbs.make(lesson.lesson, item.file).then(() => render());
+const items = (files) => files.map((file) => ({ file }));
+const teachFiles = (label, files) => queue.learn(label, items(files), withThumbs);
+
+queue.addEventListener("taught", (event) => learned(event.detail));
+queue.addEventListener("idle", renewAnswers);
+live.addEventListener("taught", (event) => {
+  classes.setHeld(live.held);
+  learned(event.detail);
+});
+live.addEventListener("refused", (event) => notices.trouble(event.detail));
+live.addEventListener("answer", (event) => {
+  if (stage.mode !== "camera") return;
+  showAnswer(event.detail, known(), true);
+  classes.setAnswer(event.detail, true);
+});
+
+function press(label) {
+  live.hold(label);
+  classes.setHeld(live.held);
+}
+
+function release() {
+  live.release();
+  classes.setHeld(null);
+}
+
+/** A class's button without holding: an image in view is learned as it, or images are chosen for it. */
+function tap(label) {
+  if (stage.mode === "camera") {
+    press(label);
+    release();
+  } else if (stage.mode === "picture") {
+    asked.teach(label);
+  } else {
+    pick($("file-input"), (files) => teachFiles(label, files));
+  }
+}
+
+classes.addEventListener("press", (event) => press(event.detail));
+classes.addEventListener("release", release);
+classes.addEventListener("tap", (event) => tap(event.detail));
+classes.addEventListener("rename", (event) => changes.rename(event.detail.label, event.detail.to, known()));
+
+function newName() {
+  const name = $("new-name").value.trim();
+  if (!name) $("new-name").focus();
+  return name;
+}
+
+makeHoldable($("new-button"), {
+  holds: () => stage.mode === "camera" && ready(),
+  press: () => newName() && press(newName()),
+  release: () => {
+    if (live.held) $("new-name").value = "";
+    release();
+  },
+  tap: () => {
+    const name = newName();
+    if (!name) return;
+    tap(name);
+    $("new-name").value = "";
+  },
+});
+
+// Asking.
+
+asked.addEventListener("select", (event) => {
+  const item = event.detail;
+  if (stage.mode !== "camera" || item) stage.showPicture(item?.file ?? null);
+  if (!item?.answer) return stage.mode === "camera" ? undefined : showNothing();
+  showAnswer(item.answer, known());
+  classes.setAnswer(item.answer);
+});
+stage.addEventListener("mode", () => {
+  if (stage.mode === "camera") {
+    asked.clear();
+    live.run();
+  }
+  showNothing();
+  if (stage.mode === "camera" && known().length) showLooking();
+  renderMode();
+});
+stage.addEventListener("close", () => asked.clear());
+
+function askAbout(files) {
+  asked.add(files);
+  if (!known().length) $("new-name").focus();
+  renderMode();
+}
+
+$("choose-button").onclick = () => pick($("file-input"), askAbout);
+$("photo-button").onclick = () => pick($("photo-input"), askAbout);
+listenForFiles({
+  ready,
+  known,
+  teach: teachFiles,
+  teachClasses: (found) => queue.learnClasses(new Map([...found].map(([label, files]) => [label, items(files)])), withThumbs),
+  ask: askAbout,
+});
+
+// Changing what was learned.
+
+async function undo(each) {
+  if (!ready()) return;
+  await changes.undo(each, (told) => {
+    asked.undone(told.undone.lesson);
+    connection.refresh();
+  });
+}
+
+listenForKeys({
+  undo: () => undo(null),
+  press: (number) => {
+    const label = classes.numbered(number);
+    if (label === undefined || !ready()) return;
+    if (stage.mode === "camera") press(label);
+    else tap(label);
+  },
+  release,
+});
+
+classes.addEventListener("menu", (event) => {
+  const { label, button } = event.detail;
+  const menu = $("class-menu");
+  const about = known().find((each) => each.label === label);
+  const entry = (id, act) => {
+    $(id).disabled = !ready();
+    $(id).onclick = () => {
+      menu.hidePopover();
+      act();
+    };
+  };
+  entry("menu-add", () => pick($("file-input"), (files) => teachFiles(label, files)));
+  entry("menu-rename", () => classes.startRename(label));
+  entry("menu-forget", () => changes.forget(about));
+  menu.showPopover();
+  const place = button.getBoundingClientRect();
+  menu.style.top = `${Math.min(place.bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;
+  menu.style.left = `${Math.max(8, place.right - menu.offsetWidth)}px`;
+  $("menu-add").focus();
+});
+$("class-menu").onkeydown = (event) => {
+  const entries = [...$("class-menu").children];
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  entries[(entries.indexOf(document.activeElement) + step + entries.length) % entries.length].focus();
+};
+
+$("record-button").onclick = () => openRecord(connection.model);
+$("download-button").onclick = () => download(connection.model).catch((error) => notices.trouble(error.message));
+
+async function chooseModel() {
+  const { models } = await api.models();
+  if (models.length < 2) return;
+  const names = models.map((each) => each.name ?? each);
+  const wanted = new URLSearchParams(location.search).get("model");
+  const name = names.includes(wanted) ? wanted : names[0];
+  $("model-choice").replaceChildren(...names.map((each) => el("option", { value: each, selected: each === name }, each)));
+  $("model-choice").hidden = false;
+  $("model-name").hidden = true;
+  $("model-choice").onchange = () => (location.search = new URLSearchParams({ model: $("model-choice").value }));
+  api.useModel(name);
+}
+
+/** Nothing here stops the page: without the list there is one model, and without addresses no phone. */
+async function start() {
+  await chooseModel().catch(() => {});
+  connection.run();
+  offerPhone().catch(() => {});
+}
+
+notices.setUp(queue);
+start();

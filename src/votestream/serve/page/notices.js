@@ -1,0 +1,56 @@
+// What stands above the page: server gone, getting ready, troubles, progress, and problems by file.
+
+import { announce } from "./announce.js";
+import { $, counted, el, tell } from "./dom.js";
+
+const MOST_PROBLEMS = 200;
+let problems = [];
+let troubleTimer = 0;
+
+export function setUp(queue) {
+  $("work-stop").onclick = () => queue.stop();
+  $("problems-close").onclick = () => {
+    problems = [];
+    $("problems").hidden = true;
+  };
+  queue.addEventListener("progress", () => progress(queue));
+  queue.addEventListener("idle", () => ($("work").hidden = true));
+  queue.addEventListener("problems", (event) => addProblems(event.detail));
+}
+
+export function gone(is) {
+  tell($("connection"), is ? "The server does not answer. Teaching waits, and the page tries again by itself. Everything that was counted is kept." : "");
+}
+
+export function state(model) {
+  const name = model.backbone?.name ? ` (${model.backbone.name})` : "";
+  const words = { loading: `Getting ready: the network that looks at images${name} is being loaded.`, stopping: "The server is stopping." };
+  tell($("loading"), words[model.state] ?? "");
+  tell($("disk"), model.problem ?? "");
+}
+
+/** One sentence that goes away by itself. */
+export function trouble(words) {
+  clearTimeout(troubleTimer);
+  tell($("trouble"), words);
+  troubleTimer = setTimeout(() => tell($("trouble"), ""), 10_000);
+}
+
+function progress(queue) {
+  $("work").hidden = queue.total < 2;
+  const verb = queue.kind === "predict" ? "Looking at" : "Learning";
+  $("work-words").textContent = `${verb} ${counted(queue.total, "image")}: ${queue.done} done`;
+  $("work-bar").max = queue.total;
+  $("work-bar").value = queue.done;
+}
+
+export function addProblems(more) {
+  problems.push(...more);
+  $("problems").hidden = false;
+  $("problems-title").textContent = `${counted(problems.length, "file")} could not be used; the rest is done.`;
+  const shown = problems.slice(0, MOST_PROBLEMS);
+  $("problems-list").replaceChildren(
+    ...shown.map(({ file, problem }) => el("li", {}, el("span", { class: "file", dir: "auto" }, file), ` ${problem}`)),
+  );
+  announce($("problems-title").textContent);
+}

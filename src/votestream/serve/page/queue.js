@@ -1,0 +1,122 @@
+// Files on their way to the server: one small request at a time, so that progress is seen and the camera has its turn.
+
+import * as api from "./api.js";
+import { randomKey } from "./dom.js";
+import { sendable } from "./pictures.js";
+
+const BATCH_FILES = 6;
+const BATCH_BYTES = 8_000_000;
+
+export class Queue extends EventTarget {
+  #jobs = [];
+  #running = false;
+  #stop = null;
+  done = 0;
+  total = 0;
+
+  /**
+   * Learn `items` ({file, ...}) as a class. `each(item, lesson)` is called for every one, with null where it was not
+   * learned. Fires "progress" while it works, "taught" and "problems" with what the server said, "idle" at the end.
+   */
+  learn(label, items, each = () => {}) {
+    this.#add({ kind: "learn", label, items, each });
+  }
+
+  /** Predict `items`; `each(item, answer)` is called for every one, with null where there is no answer. */
+  predict(items, each) {
+    this.#add({ kind: "predict", items, each });
+  }
+
+  /** Several classes at once: a few images of each in turn, so that they are learned side by side. */
+  learnClasses(classes, each) {
+    const cut = [...classes].map(([label, items]) => [label, pieces(items, BATCH_FILES)]);
+    for (let turn = 0; cut.some(([, parts]) => turn < parts.length); turn++) {
+      for (const [label, parts] of cut) if (turn < parts.length) this.learn(label, parts[turn], each);
+    }
+  }
+
+  get busy() {
+    return this.#running;
+  }
+
+  get kind() {
+    return this.#jobs[0]?.kind ?? null;
+  }
+
+  /** Leave out what has not been sent yet. */
+  stop() {
+    this.#jobs = [];
+    this.#stop?.abort();
+  }
+
+  async #add(job) {
+    this.total += job.items.length;
+    this.#jobs.push({ ...job, items: [...job.items] });
+    if (this.#running) return;
+    this.#running = true;
+    while (this.#jobs.length) {
+      this.#fire("progress");
+      await this.#batch(this.#jobs[0]);
+      if (this.#jobs.length && !this.#jobs[0].items.length) this.#jobs.shift();
+    }
+    this.#running = false;
+    this.done = this.total = 0;
+    this.#fire("idle");
+  }
+
+  async #batch(job) {
+    const batch = job.items.splice(0, BATCH_FILES);
+    const files = await Promise.all(batch.map((item) => sendable(item.file)));
+    let bytes = 0;
+    let fit = files.findIndex((file) => (bytes += file.blob.size) > BATCH_BYTES);
+    if (fit === -1) fit = files.length;
+    fit = Math.max(1, fit);
+    job.items.unshift(...batch.splice(fit));
+    files.splice(fit);
+    this.#stop = new AbortController();
+    try {
+      await this.#send(job, batch, files);
+    } catch (error) {
+      for (const item of batch) job.each(item, null);
+      if (!this.#stop.signal.aborted) this.#fire("problems", refusals(error, batch, job.kind));
+    }
+    this.done += batch.length;
+  }
+
+  async #send(job, batch, files) {
+    if (job.kind === "learn") {
+      const told = await api.learn(job.label, files, randomKey(), this.#stop.signal);
+      pair(batch, told.lessons, told.problems, job.each);
+      this.#fire("taught", told);
+      if (told.problems.length) this.#fire("problems", told.problems);
+      return;
+    }
+    const told = await api.predict(files, 50, this.#stop.signal);
+    const { answers = [told], problems = [] } = told; // one file alone is answered without a list
+    pair(batch, answers, problems, job.each);
+    if (problems.length) this.#fire("problems", problems);
+  }
+
+  #fire(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+const pieces = (items, most) =>
+  Array.from({ length: Math.ceil(items.length / most) }, (_, at) => items.slice(at * most, (at + 1) * most));
+
+/** Results come in the order of the files and leave out those with a problem; names may be there twice. */
+function pair(items, results, problems, each) {
+  let at = 0;
+  for (const item of items) {
+    const mine = !problems.length || results[at]?.file === item.file.name;
+    each(item, mine ? results[at++] : null);
+  }
+}
+
+/** What to say of the files of a request that was refused as a whole. */
+function refusals(error, batch, kind) {
+  if (error.problems?.length) return error.problems;
+  const not = kind === "learn" ? "not learned" : "not looked at";
+  return batch.map(({ file }) => ({ file: file.name, problem: `${not}: ${error.message}` }));
+}

@@ -1,0 +1,153 @@
+"""Answers to come: several may wait for one, and whoever hangs up stops nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import asdict
+from typing import Any
+
+from votestream.serve.journal import KEY_BYTES, KEYS, Kept
+from votestream.serve.messages import BadRequest, Change, Conflict, Guess, Lesson, Problem, Taught
+
+LONGEST_KEY = 200
+
+
+class Promise:
+    """One request's answer. Every `future()` gets it; when all of them are cancelled, nobody wants it any more."""
+
+    def __init__(self, kept: Kept | None = None) -> None:
+        self.kept = kept  # the key that came with the request
+        self.keys: Keys | None = None
+        self._lock = threading.Lock()
+        self._futures: list[Future[Any]] = []
+        self._begun = self._over = False
+
+    def future(self) -> Future[Any] | None:
+        """For one more who waits; None where it is over."""
+        made: Future[Any] = Future()
+        with self._lock:
+            if self._over:
+                return None
+            if self._begun:
+                made.set_running_or_notify_cancel()
+            self._futures.append(made)
+        return made
+
+    @property
+    def wanted(self) -> bool:
+        with self._lock:
+            return not all(future.cancelled() for future in self._futures)
+
+    def begin(self) -> bool:
+        """From here on it will be done, whoever hangs up; False if all have hung up already, or it is answered."""
+        with self._lock:
+            if not self._begun:
+                self._futures = [future for future in self._futures if future.set_running_or_notify_cancel()]
+                self._begun = bool(self._futures)
+            if self._begun:
+                return not self._over
+            self._over = True
+        self._finish()
+        return False
+
+    def resolve(self, result: Any) -> None:
+        for future in self._ending():
+            future.set_result(result)
+
+    def fail(self, problem: BaseException) -> None:
+        for future in self._ending():
+            future.set_exception(problem)
+
+    def _ending(self) -> list[Future[Any]]:
+        return self._finish() if self.begin() else []
+
+    def _finish(self) -> list[Future[Any]]:
+        if self.keys is not None:
+            self.keys.release(self)
+        with self._lock:
+            self._over = True
+            return self._futures
+
+
+class Keys:
+    """Idempotency keys: the same request with the same key is done once, and answered as often as it comes."""
+
+    def __init__(self, answered: Iterable[Kept]) -> None:
+        self._lock = threading.Lock()
+        self._answered: OrderedDict[str, Kept] = OrderedDict((kept.key, kept) for kept in answered)
+        self._bytes = sum(len(kept.answer) for kept in self._answered.values())
+        self._under_way: dict[str, Promise] = {}
+
+    def claim(self, key: str, digest: str) -> Promise | Future[Any]:
+        """A promise, where the request is to be done; a future, where it was or is being done."""
+        if not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and key.isprintable()):
+            raise BadRequest(f"An idempotency key must be printable text of at most {LONGEST_KEY} characters.")
+        with self._lock:
+            done, promise = self._answered.get(key), self._under_way.get(key)
+            before = done or (promise.kept if promise is not None else None)
+            if before is not None and before.digest != digest:
+                raise Conflict(f"The idempotency key {key} was used for another request.")
+            if done is not None:
+                future: Future[Any] = Future()
+                future.set_result(from_json(done.answer))
+                return future
+            if promise is not None and (joined := promise.future()) is not None:
+                return joined
+            made = self._under_way[key] = Promise(Kept(key, digest, ""))
+            made.keys = self
+            return made
+
+    def find(self, key: str) -> Taught | Change | None:
+        """What a request with that key was answered."""
+        with self._lock:
+            done = self._answered.get(key)
+        return None if done is None else from_json(done.answer)
+
+    def release(self, promise: Promise) -> None:
+        with self._lock:
+            if promise.kept is not None and self._under_way.get(promise.kept.key) is promise:
+                del self._under_way[promise.kept.key]
+
+    def keep(self, answered: Iterable[Kept]) -> list[str]:
+        """Keep answers; the oldest keys, which there is no room for any more."""
+        dropped = []
+        with self._lock:
+            for kept in answered:
+                self._answered[kept.key] = kept
+                self._bytes += len(kept.answer)
+            while len(self._answered) > KEYS or self._bytes > KEY_BYTES:
+                key, old = self._answered.popitem(last=False)
+                self._bytes -= len(old.answer)
+                dropped.append(key)
+        return dropped
+
+
+def request_digest(*parts: Any) -> str:
+    """Digest of what a request says; bytes count as they are."""
+    made = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = bytes(part) if isinstance(part, (bytes, memoryview)) else json.dumps(part).encode()
+        made.update(len(data).to_bytes(8, "little"))
+        made.update(data)
+    return made.hexdigest()
+
+
+def as_json(answer: Taught | Change) -> str:
+    return json.dumps(asdict(answer))
+
+
+def from_json(text: str) -> Taught | Change:
+    """What `as_json` wrote."""
+    told = json.loads(text)
+    if "kind" in told:
+        return Change(**told)
+    lessons = [
+        Lesson(**{**lesson, "was": None if lesson["was"] is None else Guess(**lesson["was"])})
+        for lesson in told["lessons"]
+    ]
+    return Taught(lessons, [Problem(**problem) for problem in told["problems"]])

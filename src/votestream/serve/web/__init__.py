@@ -1,0 +1,1 @@
+"""The service over HTTP: routes, what they check, and what they send."""

@@ -1,0 +1,72 @@
+"""The application: all routes, what they raise as sentences, and what stands before them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from votestream._version import __version__
+from votestream.common.printing import shown
+from votestream.serve.engine import Engine
+from votestream.serve.messages import NotReady, ServeError, TooBusy
+from votestream.serve.web import addresses, events, labelstudio, models, pages, teaching
+from votestream.serve.web.limits import Limiter
+from votestream.serve.web.options import Options
+from votestream.serve.web.record import Catch, Record
+from votestream.serve.web.security import Guard
+from votestream.serve.web.service import Service
+
+DESCRIPTION = 'Learns images and predicts at the same time. Errors are {"error": "A sentence."}.'
+OF_A_MODEL = (teaching.router, models.router, events.router)
+
+
+def create_app(engines: Mapping[str, Engine], options: Options) -> FastAPI:
+    """The service for some models by name. The engines stay open when it ends: whoever opened them closes them."""
+    app = FastAPI(title="VoteStream", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
+    service = Service(engines, options)
+    app.state.service = service
+    for router in (models.listing, addresses.router, *OF_A_MODEL):
+        app.include_router(router, prefix="/v1")
+    for router in OF_A_MODEL:
+        app.include_router(router, prefix="/v1/models/{name}", include_in_schema=len(engines) > 1)
+    app.include_router(labelstudio.router, prefix="/v1/models/{name}/label-studio", include_in_schema=False)
+    app.include_router(labelstudio.router, tags=["Label Studio"])
+    app.include_router(pages.router)
+    app.include_router(pages.page_routes())
+    app.add_exception_handler(ServeError, _of_service)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, _of_parameters)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, _of_routing)  # type: ignore[arg-type]
+    app.add_middleware(Catch)
+    app.add_middleware(Limiter, limits=options.limits)
+    app.add_middleware(Guard, options=options)
+    app.add_middleware(Record, counts=service.counts)
+    logging.getLogger("votestream.serve.access").setLevel(logging.INFO if options.access_log else logging.WARNING)
+    return app
+
+
+async def _of_service(request: Request, problem: ServeError) -> JSONResponse:
+    headers = {}
+    if isinstance(problem, TooBusy):
+        headers["retry-after"] = str(problem.retry_after)
+    elif isinstance(problem, NotReady):
+        headers["retry-after"] = "2"
+    return JSONResponse({"error": str(problem)}, problem.status, headers)
+
+
+async def _of_parameters(request: Request, problem: RequestValidationError) -> JSONResponse:
+    """The first parameter that is wrong, in a sentence."""
+    first = problem.errors()[0]
+    name = shown(first["loc"][-1])[:100]
+    return JSONResponse({"error": f"The parameter {name} is wrong: {first['msg'].rstrip('.').lower()}."}, 422)
+
+
+async def _of_routing(request: Request, problem: HTTPException) -> JSONResponse:
+    sentence = {404: "There is no such page here: /docs lists the routes.", 405: "This route takes another method."}
+    return JSONResponse(
+        {"error": sentence.get(problem.status_code, f"{problem.detail}.")}, problem.status_code, problem.headers
+    )

@@ -1,0 +1,84 @@
+"""Routes about a model itself: what it knows, its file, and corrections."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from votestream.serve.messages import BadRequest, Change
+from votestream.serve.web import bodies
+from votestream.serve.web.service import TheEngine, TheKey, done, the_service
+
+router = APIRouter()
+listing = APIRouter()
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    """What the documentation says of a JSON body."""
+    return {"requestBody": {"content": {"application/json": {"schema": {"type": "object", "properties": properties}}}}}
+
+
+@listing.get("/models", summary="The models that are served")
+async def models(request: Request) -> JSONResponse:
+    found = []
+    for name, engine in the_service(request).engines.items():
+        about = await asyncio.to_thread(engine.describe)
+        known = {"images": about["images"], "classes": len(about["classes"]), "lesson": about["lesson"]}
+        found.append({"name": name, "state": engine.state, **known})
+    return JSONResponse({"models": found})
+
+
+@router.get("/model", summary="What the model knows")
+async def model(engine: TheEngine) -> JSONResponse:
+    """Classes with their counts, tasks, settings, track record, the newest lessons."""
+    return JSONResponse(await asyncio.to_thread(engine.describe))
+
+
+@router.get("/model/file", summary="The model file")
+async def model_file(request: Request, engine: TheEngine) -> Response:
+    """A safetensors file that `votestream.load` and all commands read. Its ETag changes when the model does."""
+    tag, data = await asyncio.to_thread(engine.model_file)
+    headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
+    known = request.headers.get("if-none-match", "").split(",")
+    if headers["etag"] in [one.strip().removeprefix("W/") for one in known]:
+        return Response(status_code=304, headers=headers)
+    headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(engine.name)}"
+    return Response(data, headers=headers, media_type="application/octet-stream")
+
+
+@router.post("/undo", summary="Take a lesson back", openapi_extra=_object(lesson={"type": ["integer", "null"]}))
+async def undo(request: Request, engine: TheEngine, key: TheKey = None) -> JSONResponse:
+    """The lesson of that number, or without one the newest that still stands."""
+    body = await bodies.json_object(request, the_service(request).options.limits, ("lesson",))
+    number = body.get("lesson")
+    if not (number is None or (type(number) is int and 1 <= number < 1 << 63)):
+        raise BadRequest("lesson must be the number of a lesson, or null for the newest.")
+    return _changed(await done(engine.undo(number, key)), "undone")
+
+
+@router.post(
+    "/classes/{label:path}/rename",
+    summary="Rename a class, or merge it into another",
+    openapi_extra=_object(to={"type": "string"}, merge={"type": "boolean"}),
+)
+async def rename(request: Request, engine: TheEngine, label: str, key: TheKey = None) -> JSONResponse:
+    """A name that is taken is refused with 409, unless `merge` is true."""
+    body = await bodies.json_object(request, the_service(request).options.limits, ("to", "merge"))
+    merge = body.get("merge", False)
+    if not isinstance(merge, bool):
+        raise BadRequest("merge must be true or false.")
+    new = bodies.as_label(body.get("to"))
+    return _changed(await done(engine.rename(label, new, merge, key)), "renamed")
+
+
+@router.delete("/classes/{label:path}", summary="Forget a class")
+async def forget(engine: TheEngine, label: str, key: TheKey = None) -> JSONResponse:
+    return _changed(await done(engine.forget(label, key)), "forgotten")
+
+
+def _changed(change: Change, word: str) -> JSONResponse:
+    return JSONResponse({"lesson": change.lesson, word: change.about})

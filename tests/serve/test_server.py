@@ -1,0 +1,225 @@
+"""A real service: how it starts and ends, and clients that are slow or malicious."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+import votestream as vs
+from painted import run
+from serve.asking import image, serving
+from serve.running import environment, listening, service
+from votestream.cli import serve as cli
+from votestream.serve.web import server
+from votestream.serve.web.options import Limits
+
+TOKEN = "a-token-of-some-letters"
+
+
+def raw(port, *sent, pause=0.0):
+    """What comes back for bytes that are sent as they are, and how many seconds the connection stood."""
+    began, got = time.monotonic(), b""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        try:
+            for piece in sent:
+                connection.sendall(piece)
+                time.sleep(pause)
+            while chunk := connection.recv(65536):
+                got += chunk
+        except ConnectionError:  # it was dropped
+            pass
+        return got, time.monotonic() - began
+
+
+LIMITS = Limits(header_seconds=0.4, body_seconds=0.4, slowest_rate=1000)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("served"), limits=LIMITS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def port(client):
+    with listening(client.app, LIMITS) as port:
+        yield port
+
+
+def test_sigterm_ends_it_in_an_orderly_way_and_the_model_file_has_every_lesson(tmp_path):
+    model, key = tmp_path / "shop.safetensors", {"authorization": f"Bearer {TOKEN}"}
+    with service(model, VOTESTREAM_TOKEN=TOKEN) as running:
+        assert running.http.get("/v1/model").status_code == 401
+        for label in ("red", "green"):
+            running.http.post(
+                "/v1/learn", params={"label": label}, content=image(label), headers=key
+            ).raise_for_status()
+        with running.http.stream("GET", "/v1/events", headers=key) as reader:  # who reads events does not delay it
+            next(reader.iter_lines())
+            code, said = running.end()
+    assert code == 0
+    assert "and has the token" in said
+    assert "Traceback" not in said
+    assert vs.load(model).class_counts_.tolist() == [1, 1]
+
+
+def test_ctrl_c_ends_it_with_the_code_of_all_commands(tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "_say", lambda *args: signal.raise_signal(signal.SIGINT))  # as soon as it listens
+    ended = run("serve", tmp_path / "m.safetensors", "--port", 0, "--backbone", "pixels")
+    assert ended.exit_code == 130, ended.output
+    assert "Traceback" not in ended.output
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [],
+        [b"GET / HTTP/1.1\r\nHost: 127.0.0.1", *[b"a"] * 8],
+        [b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", *[b"G"] * 8],  # a whole request, and the next one slowly
+    ],
+)
+def test_a_client_that_sends_its_headers_slowly_is_dropped(port, pieces):
+    _, seconds = raw(port, *pieces, pause=0.1)
+    assert 0.2 < seconds < 2
+
+
+def test_a_client_that_sends_its_body_slowly_is_told_so(port):
+    head = b"POST /v1/learn?label=a HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 99\r\n\r\n"
+    got, _ = raw(port, head, *[b"a"] * 3, pause=0.1)
+    assert got.startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"POST /v1/undo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        b"POST /v1/undo HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+    ],
+)
+def test_what_is_no_http_request_is_refused(port, sent):
+    got, _ = raw(port, sent + b"\r\n\r\n")
+    assert re.match(rb"HTTP/1.1 4\d\d ", got), got
+
+
+def test_a_chunk_that_is_none_in_the_middle_of_a_body_is_refused(port):
+    head = b"POST /v1/undo HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert not raw(port, head, b"zz\r\n\r\n")[0].startswith(b"HTTP/1.1 2")
+
+
+def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(port):
+    head = (
+        f"POST /v1/learn?label=a HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {1 << 40}\r\n\r\n"
+    )
+    assert raw(port, head.encode())[0].startswith(b"HTTP/1.1 413")
+
+
+def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(port, client):
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"POST /v1/learn?label=a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nabc")
+    assert httpx.get(f"http://127.0.0.1:{port}/v1/model").json()["lesson"] == 0
+
+
+def test_a_port_that_is_taken_is_named_before_any_model_is_opened(port, tmp_path):
+    ended = run("serve", tmp_path / "m.safetensors", "--port", port)
+    assert ended.exit_code == 2
+    assert f"Port {port} is taken" in ended.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_https_is_spoken_with_a_certificate(client, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate, and is not installed")
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    made += f" -addext subjectAltName=DNS:localhost -keyout {key} -out {certificate}"
+    subprocess.run(made.split(), check=True, capture_output=True)
+    server.check_certificate(certificate, key)
+    with listening(client.app, LIMITS, (certificate, key)) as port:
+        context = ssl.create_default_context(cafile=str(certificate))
+        assert httpx.get(f"https://localhost:{port}/healthz", verify=context).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["{0}/damaged.safetensors"], "damaged.safetensors"),
+        (["{0}/empty"], "holds no model file"),
+        (["{0}/none/m.safetensors"], "There is no folder"),
+        (["{0}/m.safetensors", "--host", "0.0.0.0"], "Give a token, such as --token"),
+        (["{0}/m.safetensors", "--host", "192.0.2.1", "--token", TOKEN], "no address of this computer"),
+        (["{0}/m.safetensors", "--token", "short"], "at least 16"),
+        (["{0}/m.safetensors", "--token", "with spaces in between"], "at least 16"),
+        (["{0}/m.safetensors", "--allow-origin", "shop.example"], "an origin must be such as"),
+        (["{0}/m.safetensors", "--certificate", "{0}/damaged.safetensors"], "both --certificate and --key"),
+        (["{0}/m.safetensors", "--certificate", "{0}/none", "--key", "{0}/none"], "no certificate and its key"),
+        (["{0}/m.safetensors", "--label-studio-url", "studio"], "the address of Label Studio must be"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_a_sentence(tmp_path, arguments, sentence):
+    (tmp_path / "damaged.safetensors").write_bytes(b"some bytes")
+    (tmp_path / "empty").mkdir()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    ended = run("serve", "--port", 0, *(argument.format(tmp_path) for argument in arguments))
+    assert ended.exit_code == 2, ended.output
+    assert sentence in ended.output
+    assert "Traceback" not in ended.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_token_that_is_offered_is_one(tmp_path):
+    ended = run("serve", tmp_path / "m.safetensors", "--host", "0.0.0.0")
+    offered = re.search(r"--token (\S+)", ended.output)[1]
+    assert cli._checked(offered, "0.0.0.0") == offered
+
+
+def test_without_the_extra_the_command_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "NEEDED", ("fastapi", "a_package_that_nobody_has"))
+    ended = run("serve", tmp_path / "m.safetensors")
+    assert ended.exit_code == 2
+    assert "pip install 'votestream[serve]'" in ended.output
+
+
+def test_importing_votestream_imports_nothing_of_the_extra():
+    code = (
+        "import sys, votestream, votestream.cli.main as m; print([n for n in m.serve_app and sys.modules if n in %r])"
+    )
+    code %= {"fastapi", "uvicorn", "segno", "starlette"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_folder_of_models_is_served_by_their_names(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.safetensors").touch()
+    (tmp_path / "notes.txt").touch()
+    assert list(cli.models_in(tmp_path)) == ["a", "b"]
+    assert cli.models_in(tmp_path / "new.safetensors") == {"new": tmp_path / "new.safetensors"}
+
+
+def test_the_sample_is_taught_to_a_new_model(tmp_path):
+    from votestream.serve.engine import Engine
+    from votestream.serve.settings import EngineSettings
+
+    engine = Engine.open(tmp_path / "m.safetensors", EngineSettings(backbone="pixels", device="cpu"))
+    cli.teach_sample(engine)
+    about = engine.describe()
+    assert len(about["classes"]) == 10
+    assert len(about["tasks"]) == 5
+    cli.teach_sample(engine)
+    assert engine.describe()["lesson"] == about["lesson"]
+    engine.close()
+    json.dumps(about)

@@ -25,6 +25,7 @@ from votestream.common.exits import Refused
 from votestream.serve.web.options import Limits, Options
 
 STOP_SECONDS = 10  # what is under way may take so long when the service ends
+KEEP_SECONDS = 30  # an idle connection is kept so long for the next request
 READ_SECONDS = 60.0  # a client that does not read its answer for so long is left
 
 
@@ -73,6 +74,7 @@ class Server(uvicorn.Server):
             log_config=None,
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=KEEP_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
             ssl_certfile=certificate and certificate[0],
             ssl_keyfile=certificate and certificate[1],

@@ -139,7 +139,7 @@ def test_a_damaged_journal_is_named_and_refused_and_stays(path, opened):
     model.fold()  # no lesson is learned again at the next start: only an undo would read them
     opened.close()
     whole = lessons_file(path).read_bytes()
-    row = rows_of("cat", seed=30)[0].tobytes()
+    row = rows_of("cat", seed=3)[0].tobytes()
     assert row in whole
     for damaged in (
         whole.replace(row, row[:-1] + b"\1"),  # a bit of a lesson

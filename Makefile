@@ -3,8 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
+COMPAT := .venv-compat
+# Without what it depends on: it asks for pandas 2, and works with the pandas 3 that the others have. It needs Java, too.
+CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
+COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser lint tables clean
+.PHONY: demo serve test test-browser test-compat lint tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -24,6 +28,10 @@ test-browser: $(VENV)/installed-browser
 	if [ "$$(id -u)" = 0 ] && ! command -v chromium >/dev/null && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium || true; fi
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests_browser -rs
+
+# With the libraries that VoteStream works with but does not need, in an environment of their own.
+test-compat: $(COMPAT)/installed
+	OMP_NUM_THREADS=1 $(COMPAT)/bin/pytest -rs tests_compat src/votestream/compat
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -57,5 +65,17 @@ $(VENV)/installed-browser: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt playwright
 	touch $@
 
+# All at once; where that fails, as without a network, one by one: what is missing is skipped by its tests.
+$(COMPAT)/installed: pyproject.toml constraints.txt constraints-compat.txt tests_compat/requirements.txt
+	$(PYTHON) -m venv $(COMPAT)
+	$(COMPAT_PIP) torch
+	$(COMPAT_PIP) -e . pytest pandas
+	$(COMPAT_PIP) -r tests_compat/requirements.txt || \
+	  for package in $$(grep -v '^#' tests_compat/requirements.txt); do \
+	    $(COMPAT_PIP) $$package || echo "$$package could not be installed: its tests will be skipped"; \
+	  done
+	$(COMPAT_PIP) --no-deps $(CAPYMOA) || echo "capymoa could not be installed: its tests will be skipped"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -123,8 +123,8 @@ def _checked(folder: Path, parts: Parts) -> Parts:
     if len(known) < 2 or not parts.test:
         had = f"{len(known)} class{'' if len(known) == 1 else 'es'} to teach and {len(parts.test)} photos to test"
         raise PhotoError(f"{folder} has {had}: two classes are needed, with a few photos each. {' '.join(parts.notes)}")
-    taught = {_digest(photo.path) for photos in parts.rounds for photo in photos}
-    if twice := sum(_digest(photo.path) in taught for photo in parts.test):
+    taught = {_digest(Path(photo.path)) for photos in parts.rounds for photo in photos}
+    if twice := sum(_digest(Path(photo.path)) in taught for photo in parts.test):
         parts.notes.append(f"{twice} of the test photos are taught too, byte for byte: the accuracy is too high.")
     return parts
 

@@ -16,7 +16,7 @@ ROOT = Path(votestream.__file__).parent
 # A room imports rooms that stand before it here, but for those named as apart from it.
 ORDER = (
     *("common", "io", "compute", "memory", "life", "core", "images", "backbones", "learners", "pipeline", "streams"),
-    *("export", "bench", "photos", "serve", "testing", "cli"),
+    *("export", "compat", "bench", "photos", "serve", "testing", "cli"),
 )
 APART = {
     "images": {"io", "compute", "core", "memory", "life"},
@@ -25,7 +25,7 @@ APART = {
     "export": {"streams"},
     "photos": {"bench", "streams", "export"},
     "serve": {"bench"},
-    "testing": {"bench", "export", "photos", "serve", "streams"},
+    "testing": {"bench", "compat", "export", "photos", "serve", "streams"},
 }
 # The rooms of the learners: each uses those before it in its line.
 LINES = ("statistics", "exemplars", "ours"), ("network", "offline")

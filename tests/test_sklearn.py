@@ -15,8 +15,15 @@ import votestream as vs
 from conftest import ON_FEATURES, make_on_features, same_model
 
 
+def known_failures(estimator):
+    """It compares weights with rows repeated in another order, to seven digits. Ours: test_sample_weight.py."""
+    in_float32 = isinstance(estimator, (vs.FeCAM, vs.GaussianVoting))
+    reason = "statistics in float32 depend on the order of rows in the sixth digit"
+    return {"check_sample_weight_equivalence_on_dense_data": reason} if in_float32 else {}
+
+
 @pytest.mark.filterwarnings("ignore")  # the checks warn of many things on purpose
-@parametrize_with_checks([make_on_features(name)() for name in ON_FEATURES])
+@parametrize_with_checks([make_on_features(name)() for name in ON_FEATURES], expected_failed_checks=known_failures)
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
 

@@ -68,7 +68,7 @@ def test_a_folder_of_folders_becomes_classes_once_they_were_looked_at(page, mode
         page.drop_folder(tmp_path / "things")
         dialog = page.get_by_role("dialog", name="Learn 14 images as 2 classes?")
         expect(dialog.get_by_role("listitem")).to_have_text(["leaf7 images", "water7 images, new class"])
-        expect(dialog).to_contain_text("1 file that is no image is left out.")
+        expect(dialog).to_contain_text("Left out: 1 file of other kinds.")
         dialog.get_by_role("button", name=button, exact=True).click()
         for label, count in counts.items():
             page.expect_count(label, count)

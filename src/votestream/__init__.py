@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         register_backbone,
     )
     from votestream.bench.suites import Method, StreamSpec, Suite, list_suites, register_suite
+    from votestream.export import export_onnx
     from votestream.io import ModelFileError
     from votestream.learners import (
         AGEM,
@@ -63,10 +64,12 @@ if TYPE_CHECKING:
         DataError,
         DataSet,
         DataWarning,
+        LabelledImages,
         Stream,
         Task,
         blurry,
         get_data,
+        labelled_images,
         list_streams,
         load_data,
         long_tail,
@@ -104,6 +107,7 @@ __all__ = [
     "JointProbe",
     "JointTraining",
     "KnowledgeDistillation",
+    "LabelledImages",
     "Learner",
     "LearningWithoutForgetting",
     "Method",
@@ -127,8 +131,10 @@ __all__ = [
     "clear_cached",
     "create",
     "create_backbone",
+    "export_onnx",
     "from_module",
     "get_data",
+    "labelled_images",
     "list_backbones",
     "list_cached",
     "list_keep_rules",
@@ -161,6 +167,7 @@ _ROOMS = (
     "votestream.backbones",
     "votestream.streams",
     "votestream.bench.suites",
+    "votestream.export",
 )
 
 

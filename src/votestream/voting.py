@@ -98,9 +98,9 @@ class Neighbours:
 
     def __init__(self, exemplars: Array, groups: Array, n_groups: int) -> None:
         self._numpy = isinstance(exemplars, np.ndarray)
-        self._exemplars = exemplars
-        self._groups = groups
-        self._n_groups = n_groups
+        self.exemplars = exemplars
+        self.groups = groups
+        self.n_groups = n_groups
         if self._numpy:
             self._present, self._starts = np.unique(groups, return_index=True)
         # |x - v|² = |x - c|² + |v - c|² - 2 (x - c)·v + 2 (x - c)·c: with c in the middle of the exemplars
@@ -112,7 +112,7 @@ class Neighbours:
 
     def distances(self, X: Array) -> Array:
         """(n, n_groups); infinite where a group has no exemplar."""
-        rows = max(1, (1 << 21 if self._numpy else 1 << 26) // len(self._exemplars))
+        rows = max(1, (1 << 21 if self._numpy else 1 << 26) // len(self.exemplars))
         if len(X) <= rows:
             return self._block(X)
         parts = [self._block(X[i : i + rows]) for i in range(0, len(X), rows)]
@@ -123,7 +123,7 @@ class Neighbours:
         centred = X - self._centre
         size = (centred * centred).sum(1)
         base = size + 2 * (centred @ self._centre)
-        squared = (-2 * centred) @ self._exemplars.T
+        squared = (-2 * centred) @ self.exemplars.T
         squared += self._offsets
         nearest = self._group_minimum(squared) + base[:, None]
         doubt = 1e-2 * size + self._rounding * xp.sqrt(size)
@@ -133,7 +133,7 @@ class Neighbours:
                 if is_close:
                     whole = squared[row] + base[row]
                     near = whole < doubt[row]
-                    offsets = self._exemplars[near] - X[row]
+                    offsets = self.exemplars[near] - X[row]
                     whole[near] = (offsets * offsets).sum(1)
                     nearest[row] = self._group_minimum(whole[None])[0]
         return xp.sqrt(nearest.clip(0))
@@ -142,10 +142,10 @@ class Neighbours:
         """The smallest of each group of columns, (n, n_groups)."""
         if self._numpy:
             minimum = np.minimum.reduceat(squared, self._starts, axis=1)
-            if len(self._starts) == self._n_groups:
+            if len(self._starts) == self.n_groups:
                 return minimum
-            everywhere = np.full((len(squared), self._n_groups), np.inf, squared.dtype)
+            everywhere = np.full((len(squared), self.n_groups), np.inf, squared.dtype)
             everywhere[:, self._present] = minimum
             return everywhere
-        infinite = squared.new_full((len(squared), self._n_groups), torch.inf)
-        return infinite.scatter_reduce_(1, self._groups.expand_as(squared), squared, "amin")
+        infinite = squared.new_full((len(squared), self.n_groups), torch.inf)
+        return infinite.scatter_reduce_(1, self.groups.expand_as(squared), squared, "amin")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
@@ -17,7 +16,10 @@ from votestream.backbones.preprocessing import Preprocessing
 from votestream.backbones.views import View, as_views
 from votestream.common.validation import as_device
 from votestream.images.convert import ImageLike, ImagesLike, as_rgb, as_sequence, decode_path
-from votestream.images.files import MAX_PIXELS, check_pixels
+from votestream.images.files import MAX_PIXELS, check_pixels, is_file
+from votestream.images.labelled import brings_labels, labelled_images
+
+AT_ONCE = 32  # images of a data set held in memory together
 
 
 class Backbone:
@@ -91,6 +93,11 @@ class Backbone:
         return looking
 
     @property
+    def network(self) -> Callable[[Tensor], Tensor]:
+        """The frozen network: normalised images (n, 3, height, width) to (n, d), or to maps that are averaged."""
+        return self._network
+
+    @property
     def plain(self) -> bool:
         """Whether it looks once, in the network's own size."""
         return self.views == (View(self.input_size),)
@@ -105,7 +112,13 @@ class Backbone:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def __call__(self, images: ImagesLike) -> np.ndarray:
-        """Features of one image or many: arrays, PIL images, paths, or a list that mixes them."""
+        """Features of one image or many: arrays, tensors, PIL images, paths, URLs, or a list that mixes them.
+
+        Of a data set (see `labelled_images`) too; its labels are passed over.
+        """
+        if brings_labels(images):
+            parts = [self(some) for some, _ in labelled_images(images).batches(max(AT_ONCE, self.batch_size))]
+            return np.concatenate(parts) if parts else np.empty((0, self.feature_dim), np.float32)
         sequence = as_sequence(images)
         features = np.empty((len(sequence), self.feature_dim), np.float32)
         start = 0
@@ -121,7 +134,7 @@ class Backbone:
         """One image as the network reads it, uint8 (size, size, 3); the pixels of several sizes in one row."""
         if len(self._ways) == 1:
             return self._ways[0].fit(image, name, max_pixels)
-        if isinstance(image, (str, os.PathLike)):
+        if is_file(image):
             called = name or str(image)
             return decode_path(image, lambda found: self.prepare(found, called, max_pixels), max_pixels, self.least)
         if isinstance(image, Image.Image):

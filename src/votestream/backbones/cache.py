@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
-from PIL import Image
 
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.cache_entry import Entry
 from votestream.common.cache_folder import cache_folder
 from votestream.common.progress import note, progress_bar
 from votestream.images.convert import ImagesLike, as_sequence, load_image
-from votestream.images.files import MAX_PIXELS, ImageError
+from votestream.images.files import MAX_PIXELS, ImageError, is_file, open_image
 
 
 def cached_features(
@@ -100,14 +98,15 @@ def digest_of_images(images: np.ndarray | list[Any], max_pixels: int = MAX_PIXEL
             digest.update(np.ascontiguousarray(images[start : start + 4096]).data)
         return digest.hexdigest()
     for index, image in enumerate(images):
-        if isinstance(image, (str, os.PathLike)):
+        if is_file(image):
             try:
-                content = Path(image).read_bytes()
+                with open_image(image) as file:
+                    content = file.read()
             except OSError as error:
-                raise ImageError(f"{image} cannot be read: {error.strerror}.") from error
+                raise ImageError(f"{image} cannot be read: {error.strerror or error}.") from error
             digest.update(f"file {len(content)}\n".encode() + content)
         else:
-            if isinstance(image, Image.Image):
+            if not isinstance(image, np.ndarray):
                 image = load_image(image, f"image {index}", max_pixels=max_pixels)
-            digest.update(digest_of_images(np.asarray(image)[None]).encode())
+            digest.update(digest_of_images(image[None]).encode())
     return digest.hexdigest()

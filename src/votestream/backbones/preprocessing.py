@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +15,7 @@ from PIL import Image
 
 from votestream.common.cores import usable_cores
 from votestream.images.convert import ImageLike, as_rgb, decode_path, load_image, to_rgb
-from votestream.images.files import KEPT, MAX_PIXELS, check_pixels
+from votestream.images.files import KEPT, MAX_PIXELS, check_pixels, is_file
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -79,7 +78,7 @@ class Preprocessing:
 
     def fit(self, image: ImageLike, name: str | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
         """Bring one image to uint8 RGB (input_size, input_size, 3); for `max_pixels` see `load_image`."""
-        if isinstance(image, (str, os.PathLike)):
+        if is_file(image):
             called = name or str(image)
             return decode_path(image, lambda image: self.fit(image, called, max_pixels), max_pixels, self.least)
         name = name or "the image"
@@ -133,7 +132,7 @@ class Preprocessing:
             ahead: deque[list[Future[np.ndarray]]] = deque()
             for start in range(0, len(images), size):
                 stop = min(start + size, len(images))
-                ahead.append([_submit(pool, fit or self.fit, images[i], i, max_pixels) for i in range(start, stop)])
+                ahead.append([submit(pool, fit or self.fit, images[i], i, max_pixels) for i in range(start, stop)])
                 if len(ahead) == 2:
                     yield np.stack([future.result() for future in ahead.popleft()])
             if ahead:
@@ -154,14 +153,15 @@ class Preprocessing:
         return pixels.float().mul_(scale).sub_(shift.view(1, 3, 1, 1))
 
 
-def _submit(
+def submit(
     pool: ThreadPoolExecutor,
     fit: Callable[[ImageLike, str, int], np.ndarray],
     image: ImageLike,
     index: int,
     max_pixels: int,
 ) -> Future[np.ndarray]:
-    name = str(image) if isinstance(image, (str, os.PathLike)) else f"image {index}"
+    """Have an image of a list made ready in a thread."""
+    name = str(image) if is_file(image) else f"image {index}"
     if isinstance(image, Image.Image):  # here, because a lazily opened image may stand in the list twice
         image = load_image(image, name, max_pixels=max_pixels)
     return pool.submit(fit, image, name, max_pixels)

@@ -6,8 +6,10 @@ import os
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -77,9 +79,13 @@ def run_all(
     retry: bool = False,
     again: bool = False,
     command: str = "",
+    log: Callable[[dict[str, Any]], None] | None = None,
     console: Console | None = None,
 ) -> Progress:
-    """Carry out the runs that the file lacks, `jobs` at once (as many as there are cores unless given)."""
+    """Carry out the runs that the file lacks, `jobs` at once (as many as there are cores unless given).
+
+    `log` is given each row once it is written.
+    """
     console = console or Console()
     done = results.done(retry, again)
     waiting = [run for run in runs if run.key not in done]
@@ -108,8 +114,11 @@ def run_all(
                         continue
                     progress.hear(report)
                     if report.ended:
-                        results.append({**(report.row or _failed(report)), "command": command})
+                        row = {**(report.row or _failed(report)), "command": command}
+                        results.append(row)
                         claims.pop(report.run.key)()
+                        if log is not None:
+                            log(row)
                         console.print(_line(report, progress), highlight=False, soft_wrap=True)
                 if live:
                     live.update(_table(progress, waiting, jobs))

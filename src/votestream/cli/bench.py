@@ -120,12 +120,16 @@ def run_command(
     again: Annotated[
         bool, typer.Option("--again", help="Run those that are there too, after you changed a learner; new rows count.")
     ] = False,
+    log: Annotated[
+        list[str] | None, typer.Option(help="Record runs and figure there too: mlflow, tensorboard, wandb; repeat it.")
+    ] = None,
     validate: Validate = False,
     folder: Folder = None,
     data_dir: DataDir = None,
 ) -> None:
     """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
     from votestream.bench.finding import looking
+    from votestream.bench.logs import Logs
     from votestream.bench.results import HERE
     from votestream.bench.runner import clock, run_all
     from votestream.bench.runs import key_of
@@ -146,13 +150,15 @@ def run_command(
         results = _results(name, folder, validate)
         results.rows()  # a file that cannot be gone on with is told before anything is run
         folder.mkdir(parents=True, exist_ok=True)
+        logs = Logs(suite, log or [])
     except (ValueError, ImportError) as error:  # also a backbone whose package is missing
         raise Refused(str(error)) from error
     command = without_places("votestream", sys.argv[1:])
     where = None if data_dir is None else str(data_dir)
     try:
         how: dict[str, Any] = {"jobs": jobs, "device": device, "data_dir": where, "retry": retry, "again": again}
-        progress = run_all(runs, results, command=command, **how)
+        progress = run_all(runs, results, command=command, log=logs.add, **how)
+        logs.finish(results.rows())
     except KeyboardInterrupt:
         ended = f"What has ended is in {results.path}" if results.path.exists() else "No run had ended yet"
         stop(f"Interrupted. {ended}; the same command goes on.", INTERRUPTED)

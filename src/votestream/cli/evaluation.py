@@ -56,7 +56,7 @@ def evaluate(
     from votestream.photos.evaluating import evaluate as judge
     from votestream.photos.evaluating import to_evaluate
     from votestream.photos.opening import load_on_photos
-    from votestream.photos.tables import judgements, write_csv, write_whole
+    from votestream.photos.tables import judgements, write_csv, write_text
 
     found, asked = to_evaluate(folder), load_on_photos(model, device)
     if max_pixels is not None:
@@ -72,7 +72,7 @@ def evaluate(
     if html is not None:
         from votestream.photos.evaluation_page import page
 
-        write_whole(html, page(made, model, folder, asked.backbone_.max_pixels))
+        write_text(html, page(made, model, folder, asked.backbone_.max_pixels))
     if as_json:
         typer.echo(json.dumps({"model": str(model), "folder": str(folder), **made.numbers()}))
     else:

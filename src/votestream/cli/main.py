@@ -15,6 +15,7 @@ from votestream.cli.cache import app as cache_app
 from votestream.cli.corrections import app as corrections_app
 from votestream.cli.data import app as data_app
 from votestream.cli.evaluation import app as evaluation_app
+from votestream.cli.export import app as export_app
 from votestream.cli.photos import app as photos_app
 from votestream.cli.serve import app as serve_app
 from votestream.cli.stream import app as stream_app
@@ -33,6 +34,7 @@ app.add_typer(photos_app)
 app.add_typer(evaluation_app)
 app.add_typer(corrections_app)
 app.add_typer(serve_app)
+app.add_typer(export_app)
 app.add_typer(data_app, name="data")
 app.add_typer(stream_app, name="stream")
 

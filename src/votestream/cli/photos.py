@@ -14,6 +14,7 @@ from votestream.cli.looks import Stages, Views
 from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, stop
 from votestream.common.printing import shown
 from votestream.images.class_folders import some
+from votestream.images.urls import as_place
 from votestream.photos.finding import Offer, PhotoError, offer
 from votestream.photos.sidecar import journal_of, sidecar_of
 
@@ -34,7 +35,14 @@ Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 @app.command(epilog=CODES)
 def learn(
-    photos: Annotated[Path, typer.Argument(help="A folder that holds one folder of photos for each class.")],
+    photos: Annotated[
+        str,
+        typer.Argument(
+            help="A folder that holds one folder of photos for each class, or its URL (s3://, gs://, hf://, ...).",
+            metavar="PHOTOS",
+            show_default=False,
+        ),
+    ],
     model: Annotated[Path, typer.Option(help="The model file; it is made, or goes on learning.")],
     backbone: Annotated[
         str | None,
@@ -76,11 +84,11 @@ def learn(
     A photo moved to another class folder is corrected as far back as the journal reaches.
     Stop it whenever you like: the same command goes on where it was.
     """
-    found = offer(photos, ignore=(model, sidecar_of(model), journal_of(model)))
+    found = offer(as_place(photos), ignore=(model, sidecar_of(model), journal_of(model)))
     for text in found.notes:
         note(text)
     if found.doubt and not yes:
-        _settle(found, photos, model, dry_run)
+        _settle(found, model, dry_run)
     from votestream.photos.learning import rehearse, teach
 
     settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
@@ -189,7 +197,7 @@ def inspect(model: Model, as_json: Json = False) -> None:
         print_report(about, Console())
 
 
-def _settle(found: Offer, photos: Path, model: Path, dry_run: bool) -> None:
+def _settle(found: Offer, model: Path, dry_run: bool) -> None:
     """Ask whether the folder's own folders are the classes, where they do not look like it."""
     if model.exists():
         from votestream.photos.report import report

@@ -27,6 +27,9 @@ class Predictor(Protocol):
     def probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """(n, C), rows sum to 1; the largest is the class that `decide` names."""
 
+    # A predictor may have a third method, `as_module() -> torch.nn.Module`: on a float32 tensor of rows the module
+    # gives both, as tensors, by operations that `torch.export` can trace. Models that have one can be exported.
+
 
 def leading(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of classes with the same largest probability the first has a little more, so that it leads in any order.

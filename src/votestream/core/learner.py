@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from torch import nn
 
 from votestream.common.validation import (
     OUTLYING,
@@ -35,6 +36,7 @@ from votestream.core.renamed import taking_old_names, with_new_names
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.core.tasks import TaskLedger
 from votestream.core.tracked import report_of, tested_lessons, tracker_of
+from votestream.core.weights import refuse_weights, repeated
 from votestream.life import Tracker, TrackReport
 
 
@@ -90,7 +92,12 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
     # ---- learning -------------------------------------------------------------------------------
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        task: str | int | None = None,
+        classes: ArrayLike | None = None,
+        **refused: Any,
     ) -> Learner:
         """Learn the rows in their order, in mini-batches of `batch_size`.
 
@@ -98,11 +105,12 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         ones become new classes. task: the task that new classes belong to; left out, it is found. classes:
         scikit-learn's list of all classes to come, which is not needed; where given, y may hold no others.
         """
+        refuse_weights(self, refused)
         with self._guard.lock:
             self._partial_fit(X, y, task, classes)
         return self
 
-    def _partial_fit(self, X: ArrayLike, y: ArrayLike, task: str | int | None, classes: ArrayLike | None) -> None:
+    def _partial_fit(self, X: ArrayLike, y: ArrayLike, task: Any, classes: Any, sample_weight: Any = None) -> None:
         fitted = self._is_fitted()
         if self._broken:
             self._check_fitted()
@@ -110,6 +118,8 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         known = getattr(self, "feature_names_in_", None)
         names = check_column_names(known, X, type(self).__name__, fitted)
         labels = as_labels(y, len(rows))
+        if sample_weight is not None:
+            rows, labels = repeated(rows, labels, sample_weight)
         named = None if task is None else as_task(task)
         index: dict[str | int, int] = self._index if fitted else {}
         new = check_known_labels(labels, index, self._naming().seen if fitted else (), classes)
@@ -158,10 +168,14 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
             check_reach(rows, unit)
         return rows, unit
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Learner:
+    def fit(self, X: ArrayLike, y: ArrayLike, **refused: Any) -> Learner:
         """Forget everything, then learn the rows; a call that is refused leaves the model as it was."""
+        refuse_weights(self, refused)
+        return self._fit_anew(X, y, {})
+
+    def _fit_anew(self, X: ArrayLike, y: ArrayLike, weights: dict[str, Any]) -> Learner:
         fresh = self._afresh()
-        fresh.partial_fit(X, y)
+        fresh.partial_fit(X, y, **weights)
         arguments = {*self.get_params(deep=False), "_own_guard"}
         found = {name: value for name, value in vars(fresh).items() if name not in arguments}
         with self._guard.lock:
@@ -236,6 +250,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         It holds what answering prepared, and no copy of it. A learner that trains a network is copied for it.
         """
         with self._guard.lock:
+            self._check_fitted()
             names = getattr(self, "feature_names_in_", None)
             rows: Any = RowCheck(type(self).__name__, self.n_features_in_, self._unit, names)
             if type(self)._check_X is not Learner._check_X:  # images, or a subclass with checks of its own
@@ -358,6 +373,10 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
 
     def _probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
+
+    def _as_module(self) -> nn.Module:
+        """As a predictor's `as_module`, for one that answers from what it learns with."""
+        raise ValueError(f"a {type(self).__name__} cannot be exported: it has no _as_module()")
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         raise NotImplementedError

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from torch import nn
 
 from votestream.common.validation import as_features, check_column_names, in_units
 from votestream.core.guard import Prepared
+from votestream.core.modules import SnapshotModule
 from votestream.core.vote import Vote
 
 
@@ -71,6 +73,18 @@ class Snapshot(ClassifierMixin):
         vote: Vote = self._prepared.vote(self._rows(X))
         return vote
 
+    def as_module(self) -> nn.Module:
+        """This model as a torch module, for exporters: see `core.modules.SnapshotModule`."""
+        predictor, rows = self._prepared.predictor, self._rows
+        if not hasattr(predictor, "as_module"):
+            kind = type(predictor).__name__
+            raise ValueError(f"this model cannot be exported: what it predicts by, {kind}, has no as_module()")
+        if isinstance(predictor, _Twin):
+            return SnapshotModule(self._prepared, predictor.learner._unit, predictor.learner.n_features_in_)
+        if not isinstance(rows, RowCheck):
+            raise ValueError("this model cannot be exported: it does something of its own to rows before it predicts")
+        return SnapshotModule(self._prepared, rows.unit, rows.width)
+
     @property
     def votes(self) -> bool:
         """Whether decisions fall by a vote, which `vote` tells."""
@@ -122,3 +136,6 @@ class _Twin(NamedTuple):
 
     def probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
         return self.learner._probabilities(X)
+
+    def as_module(self) -> nn.Module:
+        return self.learner._as_module()

@@ -1,4 +1,4 @@
-"""Where the classes lie below a folder: one rule for `votestream learn` and `folder:` streams."""
+"""Where the classes lie below a folder, here or behind a URL: one rule for `votestream learn` and `folder:` streams."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
+
+from votestream.images.urls import Place, Url
+
+P = TypeVar("P", Path, Url)
 
 SUFFIXES = {
     ".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif",
@@ -21,22 +26,22 @@ HELD_OUT = ("test", "testing", "val", "valid", "validation")  # the first that i
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Generic[P]):
     """Which folders are the classes.
 
     `root` holds them; `held_out` and `beside` lie next to it and are not to be learned. `doubt` is a sentence where
     the classes seem to lie a level deeper, perhaps in `instead`.
     """
 
-    root: Path
-    classes: list[Path]
-    held_out: tuple[Path, ...] = ()
-    beside: tuple[Path, ...] = ()
+    root: P
+    classes: list[P]
+    held_out: tuple[P, ...] = ()
+    beside: tuple[P, ...] = ()
     doubt: str = ""
-    instead: Path | None = None
+    instead: P | None = None
 
 
-def layout_of(folder: Path) -> Layout:
+def layout_of(folder: P) -> Layout[P]:
     """How a folder is laid out: classes, or `train` and `test` (`val`, ...) that hold them, or doubtful.
 
     >>> import tempfile
@@ -60,9 +65,16 @@ def layout_of(folder: Path) -> Layout:
     return Layout(folder, tops, doubt=_doubt(folder, plain, nested), instead=_likeliest(plain, nested))
 
 
-def by_label(classes: Iterable[Path]) -> dict[str, list[Path]]:
+def loose_files(folder: P) -> list[P]:
+    """Files that lie in a folder itself, in order of names, without litter."""
+    if isinstance(folder, Url):
+        return [entry for entry, is_folder in folder.entries() if not is_folder and not is_litter(entry.name)]
+    return sorted(path for path in folder.iterdir() if not is_litter(path.name) and not path.is_dir())
+
+
+def by_label(classes: Iterable[P]) -> dict[str, list[P]]:
     """The folders of each class: two where one name was typed in two ways."""
-    found: dict[str, list[Path]] = {}
+    found: dict[str, list[P]] = {}
     for path in classes:
         found.setdefault(label_of(path), []).append(path)
     return found
@@ -73,8 +85,10 @@ def same_name(label: str) -> str:
     return f"Two folders are called {label}, their letters composed in different ways: they count as one class."
 
 
-def walk(folder: Path, problems: list[str]) -> Iterator[Path]:
+def walk(folder: P, problems: list[str]) -> Iterator[P]:
     """Every file below a folder in order of names; folders that cannot be opened go to `problems`."""
+    if isinstance(folder, Url):
+        return _walk_url(folder, problems)
     # A link to a folder above would lead in circles, and to photos of other classes.
     been = {str(parent) for parent in folder.resolve().parents}
 
@@ -99,6 +113,17 @@ def walk(folder: Path, problems: list[str]) -> Iterator[Path]:
     return visit(folder)
 
 
+def _walk_url(folder: Url, problems: list[str]) -> Iterator[Url]:
+    try:
+        entries = folder.entries()
+    except OSError as problem:
+        problems.append(f"{folder} cannot be opened: {problem.strerror or problem}.")
+        return
+    for entry, is_folder in entries:
+        if not is_litter(entry.name):
+            yield from _walk_url(entry, problems) if is_folder else (entry,)
+
+
 def is_litter(name: str) -> bool:
     """Whether a file or folder is hidden, or one that a system made for itself.
 
@@ -108,7 +133,7 @@ def is_litter(name: str) -> bool:
     return name.startswith(".") or name.lower() in LITTER
 
 
-def label_of(folder: Path) -> str:
+def label_of(folder: Place) -> str:
     """The folder's name, the same wherever it was typed: systems differ in how they compose an accent.
 
     >>> label_of(Path("photos/Bu\\u0308che")) == label_of(Path("photos/B\\u00fcche"))
@@ -133,35 +158,46 @@ def some(names: Iterable[object], most: int = 10) -> str:
     return ", ".join(told[:most]) + (f" and {len(told) - most:,} more" if len(told) > most else "")
 
 
-def _folders_in(folder: Path) -> list[Path]:
+def _folders_in(folder: P) -> list[P]:
     """A folder's own folders in order of names, without litter and links to what is above them."""
+    if isinstance(folder, Url):
+        return [entry for entry, is_folder in folder.entries() if is_folder and not is_litter(entry.name)]
     above = {os.path.realpath(folder), *map(str, folder.resolve().parents)}
     found = (path for path in folder.iterdir() if not is_litter(path.name) and path.is_dir())
     return sorted(path for path in found if os.path.realpath(path) not in above)
 
 
-def _inner_folders(folder: Path) -> list[str] | None:
+def _inner_folders(folder: Place) -> list[str] | None:
     """Names of the folders in a folder; None where a photo lies in it directly."""
     names = []
     try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if is_litter(entry.name):
-                    continue
-                if entry.is_dir():
-                    names.append(composed(entry.name))
-                elif Path(entry.name).suffix.lower() in SUFFIXES:
-                    return None
+        for name, is_folder in _names_in(folder):
+            if is_litter(name):
+                continue
+            if is_folder:
+                names.append(composed(name))
+            elif Path(name).suffix.lower() in SUFFIXES:
+                return None
     except OSError:
         return []  # whoever reads it will be told
     return sorted(names)
 
 
-def _preference(top: Path) -> int:
+def _names_in(folder: Place) -> Iterator[tuple[str, bool]]:
+    """Name of each entry of a folder, and whether it is a folder."""
+    if isinstance(folder, Url):
+        yield from ((entry.name, is_folder) for entry, is_folder in folder.entries())
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name, entry.is_dir()
+
+
+def _preference(top: Place) -> int:
     return HELD_OUT.index(top.name.lower())
 
 
-def _doubt(folder: Path, plain: list[Path], nested: dict[Path, list[str]]) -> str:
+def _doubt(folder: P, plain: list[P], nested: dict[P, list[str]]) -> str:
     """Why a folder's own folders seem not to be the classes; empty where they may well be.
 
     Folders within a class are nothing odd in themselves: people sort by date or camera. `CLASS/images/` is usual too.
@@ -188,13 +224,13 @@ def _doubt(folder: Path, plain: list[Path], nested: dict[Path, list[str]]) -> st
     return ""
 
 
-def _numbered(tops: list[Path]) -> bool:
+def _numbered(tops: list[P]) -> bool:
     """Whether the names are one word with numbers: round1, round2, round3."""
     stems = {re.sub(r"[\s_.-]*\d+$", "", top.name) if top.name[-1].isdigit() else None for top in tops}
     return len(tops) > 1 and len(stems) == 1 and None not in stems
 
 
-def _likeliest(plain: list[Path], nested: dict[Path, list[str]]) -> Path | None:
+def _likeliest(plain: list[P], nested: dict[P, list[str]]) -> P | None:
     """The folder whose folders are likeliest to be the classes to learn."""
     train = [top for top in nested if top.name.lower() in TRAIN]
     others = [] if plain else [top for top in nested if top.name.lower() not in HELD_OUT] or list(nested)

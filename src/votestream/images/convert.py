@@ -1,20 +1,24 @@
-"""Turning what people have (files, PIL images, arrays of all kinds) into uint8 RGB arrays."""
+"""Turning what people have (files, PIL images, arrays and tensors of all kinds) into uint8 RGB arrays."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image
 
-from votestream.images.files import MAX_PIXELS, ImageError, T, check_pixels, decode
+from votestream.images.files import MAX_PIXELS, ImageBytes, ImageError, T, check_pixels, decode, is_file, open_image
+from votestream.images.tensors import is_tensor, tensor_pixels
 
-# One image, and several; an array may hold either.
-ImageLike: TypeAlias = "np.ndarray | Image.Image | str | os.PathLike[str]"
+# One image, and several; an array or a torch tensor may hold either.
+ImageLike: TypeAlias = "np.ndarray | Tensor | Image.Image | str | os.PathLike[str] | ImageBytes"
 ImagesLike: TypeAlias = "ImageLike | Sequence[ImageLike]"
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 STRIP = 1 << 21  # pixels converted at once, so that what arithmetic needs on the way stays small
 
@@ -22,7 +26,8 @@ STRIP = 1 << 21  # pixels converted at once, so that what arithmetic needs on th
 def as_sequence(images: ImagesLike) -> np.ndarray | list[Any]:
     """Make one image or many into a sequence of images, without reading any file.
 
-    A stack of arrays stays one array (n, height, width, channels); everything else becomes a list.
+    A stack of arrays stays one array (n, height, width, channels); everything else becomes a list. Tensors become
+    arrays.
 
     Example:
         >>> as_sequence("cat.jpg")
@@ -32,8 +37,10 @@ def as_sequence(images: ImagesLike) -> np.ndarray | list[Any]:
         >>> as_sequence(np.zeros((5, 28, 28), np.uint8)).shape
         (5, 28, 28, 1)
     """
-    if isinstance(images, (str, os.PathLike, Image.Image)):
+    if is_file(images) or isinstance(images, Image.Image):
         return [images]
+    if is_tensor(images):
+        images = tensor_pixels(images, "the tensor of images")
     if isinstance(images, np.ndarray) and images.dtype != object:
         if images.ndim == 2 or (images.ndim == 3 and images.shape[-1] <= 4):
             return as_sequence(images[None, ..., None] if images.ndim == 2 else images[None])
@@ -43,7 +50,8 @@ def as_sequence(images: ImagesLike) -> np.ndarray | list[Any]:
         return images
     if isinstance(images, (bytes, dict)) or not hasattr(images, "__iter__"):
         raise ImageError(_UNKNOWN.format(name="what was given", kind=type(images).__name__))
-    return list(images)
+    listed: list[Any] = list(images)  # type: ignore[arg-type]  # it has __iter__
+    return [tensor_pixels(image, f"image {i}") if is_tensor(image) else image for i, image in enumerate(listed)]
 
 
 def load_image(
@@ -55,8 +63,9 @@ def load_image(
     the first frame is taken. Colour profiles are not applied.
 
     Args:
-        source: A path, a PIL image, or an array (height, width) or (height, width, channels) of uint8 or
-            uint16, with 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGB, alpha) channels.
+        source: A path or URL, a PIL image, or an array (height, width) or (height, width, channels) of uint8 or
+            uint16, with 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGB, alpha) channels; or a torch tensor of uint8,
+            or of floats from 0 to 1, whose channels may stand first.
         name: What an error calls the image; a path names itself.
         max_pixels: A file or PIL image with more pixels is refused, before it is decoded.
         least: Let a JPEG be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side keeps so many pixels.
@@ -69,12 +78,14 @@ def load_image(
         >>> load_image(half_transparent_black).tolist()
         [[[127, 127, 127]]]
     """
-    if isinstance(source, (str, os.PathLike)):
+    if is_file(source):
         return decode_path(source, lambda image: as_array(as_rgb(image, str(source))), max_pixels, least)
     name = name or "the image"
     if isinstance(source, Image.Image):
         check_pixels(source.size, name, max_pixels)
         return as_array(as_rgb(source, name))
+    if is_tensor(source):
+        source = tensor_pixels(source, name)
     if not isinstance(source, np.ndarray):
         raise ImageError(_UNKNOWN.format(name=name, kind=type(source).__name__))
     if source.ndim == 2:
@@ -104,11 +115,14 @@ def to_rgb(pixels: np.ndarray) -> np.ndarray:
 
 
 def decode_path(
-    path: str | os.PathLike[str], what: Callable[[Image.Image], T], max_pixels: int, least: int | None = None
+    path: str | os.PathLike[str] | ImageBytes,
+    what: Callable[[Image.Image], T],
+    max_pixels: int,
+    least: int | None = None,
 ) -> T:
     """What a function makes of the image file of that name; see `decode`."""
-    with explained(str(path)), open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
+    with explained(str(path)), open_image(path) as file:
+        if not file.seek(0, os.SEEK_END):
             raise ImageError(f"{path} is an empty file.")
         return decode(file, str(path), what, max_pixels, least)
 
@@ -134,8 +148,7 @@ def as_rgb(image: Image.Image, name: str) -> Image.Image:
     """Decode a PIL image, turn it upright and convert it; one that is RGB already comes back as it is."""
     try:
         image.load()
-        if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
-            image = ImageOps.exif_transpose(image)
+        image = _upright(image)
         clear = image.has_transparency_data
         if image.mode in ("RGB", "L", "1") and not clear:
             return image if image.mode == "RGB" else image.convert("RGB")
@@ -154,6 +167,33 @@ def as_rgb(image: Image.Image, name: str) -> Image.Image:
         raise
     except Exception as error:  # lazily opened files are decoded only here
         raise ImageError(f"{name} cannot be read: {error or type(error).__name__}.") from error
+
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The image turned as its EXIF says; one whose EXIF cannot be read stays as it is.
+
+    Pillow's `exif_transpose` writes the other tags anew, and fails where one of them is damaged.
+    """
+    try:
+        turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # a parser raises whatever it stumbles over
+        return image
+    if turn is None:
+        return image
+    turned = image.transpose(turn)
+    turned.info = {key: value for key, value in image.info.items() if key == "transparency"}  # it is not turned twice
+    return turned
 
 
 def as_array(image: Image.Image) -> np.ndarray:
@@ -184,7 +224,7 @@ def _strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
         yield top, image.crop((0, top, width, min(top + rows, height)))
 
 
-_UNKNOWN = "{name} is a {kind}: give paths, PIL images, or uint8 NumPy arrays (height, width, channels)."
+_UNKNOWN = "{name} is a {kind}: give paths, PIL images, tensors, or uint8 NumPy arrays (height, width, channels)."
 
 
 def _check_array(pixels: np.ndarray, name: str, stacked: bool = False) -> None:

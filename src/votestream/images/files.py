@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, TypeGuard, TypeVar
 
 from PIL import Image
 
 from votestream.common.extras import install_extra
+from votestream.images.urls import is_url, open_url
 
 T = TypeVar("T")
 
@@ -33,6 +36,35 @@ HEIF_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"hevm", b"
 
 class ImageError(ValueError):
     """An image that cannot be used; the message names it and says why."""
+
+
+class DataWarning(UserWarning):
+    """Something in the data was left out or cannot be tested; the message names it."""
+
+    left_out = True  # a command that ends after such a warning says so by its exit code
+
+
+@dataclass(frozen=True)
+class ImageBytes:
+    """An image file that is in memory, as data sets hold them; `name` is what errors call it."""
+
+    content: bytes = field(repr=False)
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def is_file(image: Any) -> TypeGuard[str | os.PathLike[str] | ImageBytes]:
+    """Whether an image is given as a file: a path, a URL, or the file's bytes."""
+    return isinstance(image, (str, os.PathLike, ImageBytes))
+
+
+def open_image(file: str | os.PathLike[str] | ImageBytes) -> BinaryIO:
+    """An image file to be read."""
+    if isinstance(file, ImageBytes):
+        return io.BytesIO(file.content)
+    return open_url(file) if is_url(file) else open(file, "rb")
 
 
 def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixels: int, least: int | None = None) -> T:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from votestream.images.files import MAX_PIXELS, TIMES_REDUCED, identify
+from votestream.images.files import MAX_PIXELS, TIMES_REDUCED, identify, is_file, open_image
 
 SAMPLE = 32  # images looked at
 
@@ -31,8 +30,8 @@ def usual_side(images: np.ndarray | Sequence[Any]) -> int | None:
 
 def _shorter_side(image: Any) -> int | None:
     try:
-        if isinstance(image, (str, os.PathLike)):
-            with open(image, "rb") as file:
+        if is_file(image):
+            with open_image(image) as file:
                 return min(identify(file, str(image), TIMES_REDUCED * MAX_PIXELS)[0].size)
         return min(image.size if isinstance(image, Image.Image) else np.shape(image)[:2])
     except Exception:  # whatever is wrong with it is told by whoever reads it

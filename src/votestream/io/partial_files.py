@@ -45,6 +45,16 @@ def beside(path: Path) -> Iterator[tuple[int, str]]:
             os.close(lock)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in place of what was there, or leave that; a link is followed."""
+    path = Path(os.path.realpath(path))
+    with beside(path) as (handle, name):
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(name, permissions(path))
+        os.replace(name, path)
+
+
 def permissions(path: Path) -> int:
     """Those of the file replaced, else what the user's umask gives (mkstemp alone gives 0600)."""
     if path.exists():

@@ -80,10 +80,10 @@ def _answer(model: ImageClassifier, batch: list[Reading], top: int | None, unkno
         decisions = iter(Decisions(model.learner_.snapshot(), features, top, unknown, nearest))
     for reading in batch:
         if reading.problem:
-            yield Answer(reading.photo.path, reading.problem)
+            yield Answer(Path(reading.photo.path), reading.problem)
         else:
             numbers, words = next(decisions)
-            yield Answer(reading.photo.path, None, numbers, words)
+            yield Answer(Path(reading.photo.path), None, numbers, words)
 
 
 def nearest_exemplars(learner: Learner, features: NDArray[np.float32]) -> list[Any] | None:

@@ -129,4 +129,4 @@ def _judge(model: ImageClassifier, batch: list[Reading], own: dict[str, Any]) ->
     shares = model.learner_.predict_proba(model.backbone_.of_prepared(np.stack(pixels)))
     answers = model.classes_[shares.argmax(1)].tolist()
     found = zip(batch, answers, shares.max(1).tolist(), strict=True)
-    return [Judged(each.photo.path, own[each.photo.label], answer, round(p, 6)) for each, answer, p in found]
+    return [Judged(Path(each.photo.path), own[each.photo.label], answer, round(p, 6)) for each, answer, p in found]

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from votestream.common.exits import Refused
 from votestream.images.class_folders import (
     SUFFIXES,
     Layout,
     by_label,
-    is_litter,
     label_of,
     layout_of,
+    loose_files,
     same_name,
     some,
     walk,
 )
+from votestream.images.urls import Place, Url
 
 
 class PhotoError(Refused):
@@ -26,7 +27,7 @@ class PhotoError(Refused):
 
 
 class Photo(NamedTuple):
-    path: Path
+    path: Place
     label: str
 
 
@@ -38,15 +39,15 @@ class Offer:
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     doubt: str = ""  # why the folder's own folders seem not to be the classes
-    instead: Path | None = None  # the folder that was probably meant
+    instead: Place | None = None  # the folder that was probably meant
 
     @property
     def labels(self) -> list[str]:
         return list(dict.fromkeys(photo.label for photo in self.photos))
 
 
-def offer(folder: Path, ignore: tuple[Path, ...] = ()) -> Offer:
-    """The photos below `folder`, whose own folders are the classes, always in the same order.
+def offer(folder: Place, ignore: tuple[Path, ...] = ()) -> Offer:
+    """The photos below `folder`, here or behind a URL, whose own folders are the classes, always in the same order.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
@@ -56,15 +57,7 @@ def offer(folder: Path, ignore: tuple[Path, ...] = ()) -> Offer:
     ...     [(photo.path.name, photo.label) for photo in offer(Path(name)).photos]
     [('3.jpg', 'elm'), ('1.jpg', 'oak'), ('2.jpg', 'oak')]
     """
-    if not folder.exists():
-        raise PhotoError(f"There is no folder {folder}.")
-    if not folder.is_dir():
-        raise PhotoError(f"{folder} is a file: give the folder that holds one folder of photos for each class.")
-    try:
-        layout = layout_of(folder)
-        loose = sorted(path for path in layout.root.iterdir() if not is_litter(path.name) and not path.is_dir())
-    except OSError as problem:
-        raise PhotoError(f"{problem.filename} cannot be opened: {problem.strerror}.") from None
+    layout, loose = _opened(folder)
     if not layout.classes:
         raise PhotoError(_no_classes(layout.root, loose))
     ours = {os.path.realpath(path) for path in ignore}
@@ -85,9 +78,40 @@ def offer(folder: Path, ignore: tuple[Path, ...] = ()) -> Offer:
     return found
 
 
-def _no_classes(folder: Path, loose: list[Path]) -> str:
+def _opened(folder: Place) -> tuple[Layout[Any], list[Any]]:
+    """The layout of a folder, and the files that lie beside its classes."""
+    try:
+        if not folder.exists():
+            raise PhotoError(f"There is no folder {folder}.")
+        if not folder.is_dir():
+            raise PhotoError(_only_file(folder))
+        layout: Layout[Any] = layout_of(folder)
+        return layout, loose_files(layout.root)
+    except PhotoError:
+        raise
+    except Exception as problem:  # behind a URL there are packages that raise errors of their own
+        if isinstance(folder, Url):
+            raise PhotoError(f"{folder} cannot be opened: {str(problem).rstrip('.')}.") from None
+        if isinstance(problem, OSError):
+            raise PhotoError(f"{problem.filename} cannot be opened: {problem.strerror}.") from None
+        raise
+
+
+def _only_file(path: Place) -> str:
+    from votestream.images.labelled import SHARDS, TABLES  # NumPy comes with it: --help should not wait
+
+    if path.name.lower().endswith((*TABLES, *SHARDS)):
+        return (
+            f"{path} is a file: photos are learned from folders, where each can be found again. Python learns this one "
+            f"by `model.partial_fit({str(path)!r})`; see docs/data_in.md."
+        )
+    return f"{path} is a file: give the folder that holds one folder of photos for each class."
+
+
+def _no_classes(folder: Place, loose: list[Place]) -> str:
     if any(path.suffix.lower() in SUFFIXES for path in loose):
-        above = Path(os.path.abspath(folder)).parent if folder.name in ("", "..") else folder.parent
+        up = not isinstance(folder, Url) and folder.name in ("", "..")
+        above = Path(os.path.abspath(folder)).parent if up else folder.parent
         return (
             f"There is no class folder in {folder}, only photos. If {label_of(folder)} is a class, give the folder "
             f"above it, {above}; else put the photos of each class into a folder named after it."
@@ -98,7 +122,7 @@ def _no_classes(folder: Path, loose: list[Path]) -> str:
     )
 
 
-def _parts(folder: Path, layout: Layout) -> list[str]:
+def _parts(folder: Place, layout: Layout[Any]) -> list[str]:
     """What is said of a folder that is divided into train and test."""
     if not layout.held_out:
         return []

@@ -12,6 +12,7 @@ from votestream.backbones.choosing import FOR_PHOTOS, FOR_SMALL, choose_backbone
 from votestream.backbones.looks import chosen
 from votestream.backbones.stages import as_names
 from votestream.common.validation import as_device
+from votestream.images.urls import Place
 from votestream.io.model_files import ModelFileError
 from votestream.learners import LEARNERS, Learner, create, list_learners, load
 from votestream.photos.finding import PhotoError
@@ -41,7 +42,7 @@ class Opened(NamedTuple):
     remark: str = ""
 
 
-def open_model(path: Path, settings: dict[str, Any], seed: int, photos: Sequence[Path]) -> Opened:
+def open_model(path: Path, settings: dict[str, Any], seed: int, photos: Sequence[Place]) -> Opened:
     """The model in the file with the backbone it was taught through, or a new one that suits the photos."""
     device = settings["device"]
     if not path.exists():
@@ -55,7 +56,7 @@ def open_model(path: Path, settings: dict[str, Any], seed: int, photos: Sequence
     return Opened(model.backbone_, model.learner_, _better(path, model.backbone_, photos))
 
 
-def _new(settings: dict[str, Any], learner: Learner, photos: Sequence[Path]) -> Opened:
+def _new(settings: dict[str, Any], learner: Learner, photos: Sequence[Place]) -> Opened:
     name, remark = settings["backbone"], ""
     look = {key: settings[key] for key in ("views", "stages") if settings[key] is not None}
     if name is None:
@@ -69,7 +70,7 @@ def _new(settings: dict[str, Any], learner: Learner, photos: Sequence[Path]) -> 
         raise PhotoError(as_sentence(problem)) from None
 
 
-def _better(path: Path, backbone: Backbone, photos: Sequence[Path]) -> str:
+def _better(path: Path, backbone: Backbone, photos: Sequence[Place]) -> str:
     """A word about photos that the model's backbone sees much less of than another one would."""
     if backbone.name != FOR_SMALL or choose_backbone(photos).name == FOR_SMALL:
         return ""

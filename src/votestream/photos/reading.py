@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import stat
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 from votestream.backbones.backbone import Backbone
 from votestream.common.cores import usable_cores
 from votestream.images.convert import explained
-from votestream.images.files import MAX_PIXELS, ImageError, decode, identify
+from votestream.images.files import MAX_PIXELS, ImageError, decode, identify, open_image
+from votestream.images.urls import Url
 from votestream.photos.finding import Photo
 from votestream.photos.sidecar import Digests, LearnedPhotos
 
@@ -58,15 +61,17 @@ def readings(
 def _read(photo: Photo, backbone: Backbone | None, learned: LearnedPhotos | None) -> Reading:
     name, digests = str(photo.path), UNTAKEN
     with explained(name):
-        about = photo.path.stat()
-        if not stat.S_ISREG(about.st_mode):
+        if not isinstance(photo.path, Url) and not stat.S_ISREG(photo.path.stat().st_mode):
             raise ImageError(f"{name} is not a file.")  # a pipe would keep us waiting for ever
-        if not about.st_size:
-            raise ImageError(f"{name} is an empty file.")
-        with photo.path.open("rb") as file:
+        with open_image(photo.path) as file:
+            if not file.seek(0, os.SEEK_END):
+                raise ImageError(f"{name} is an empty file.")
             most = backbone.max_pixels if backbone else MAX_PIXELS
             least = backbone.least if backbone else 1
             identify(file, name, most, least)  # reads the first bytes only: a film need not be digested
+            if isinstance(photo.path, Url):
+                file.seek(0)
+                file = io.BytesIO(file.read())  # it comes over the net once
             if learned is not None:
                 digests = digests_of(file, photo.label if learned.holds_dated else None)
                 if backbone is None or learned.has_met(digests):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from votestream.io.partial_files import beside, permissions
+from votestream.io.partial_files import write_whole
 
 if TYPE_CHECKING:
     from votestream.photos.answering import Answer
@@ -40,14 +39,9 @@ def judgements(photos: list[Judged]) -> Rows:
 def write_csv(path: Path, rows: Rows) -> None:
     text = io.StringIO()
     csv.writer(text).writerows(rows)
-    write_whole(path, text.getvalue())
+    write_text(path, text.getvalue())
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a text file, or leave what was there."""
-    path = Path(os.path.realpath(path))
-    with beside(path) as (handle, name):
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write(text)
-        os.chmod(name, permissions(path))
-        os.replace(name, path)
+    write_whole(path, text.encode("utf-8", "surrogateescape"))

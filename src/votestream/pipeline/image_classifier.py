@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.choosing import choose_backbone
+from votestream.backbones.labelled_features import labelled_features
 from votestream.backbones.reference import describe, find_again
 from votestream.common.validation import as_labels, as_task
 from votestream.core.exemplars import Exemplars
@@ -18,6 +20,8 @@ from votestream.core.registry import LEARNERS, register
 from votestream.core.snapshot import Snapshot
 from votestream.core.vote import Vote
 from votestream.images.convert import ImagesLike, as_sequence
+from votestream.images.labelled import brings_labels, labelled_images
+from votestream.images.measure import SAMPLE
 from votestream.io.array_checks import demand
 from votestream.io.file_header import learner_in
 from votestream.learners.ours.gaussian_voting import GaussianVoting
@@ -26,7 +30,7 @@ from votestream.life import TrackReport
 
 @register("image_classifier")
 class ImageClassifier(Learner):
-    """A learner on images: arrays, PIL images and paths go through the backbone, features to the learner.
+    """A learner on images: arrays, tensors, PIL images and paths go through the backbone, features to the learner.
 
     Parameters
     ----------
@@ -35,7 +39,8 @@ class ImageClassifier(Learner):
         its "quick" stages; `chosen_` tells which, and why. The model stays with it.
     learner : the learner on its features; `GaussianVoting()` unless given. One that has learned goes on.
 
-    Every image of a call is read before any is learned, so that a broken one leaves the model as it was.
+    Every image of a call is read before any is learned, so that a broken one leaves the model as it was. A data set
+    that brings its labels along (`labelled_images`) is learned as it is read: broken files are left out and named.
     A saved model holds the learner and the backbone's name and digest: no image, and no weights of the
     backbone. Loading it with another backbone is refused.
 
@@ -56,9 +61,15 @@ class ImageClassifier(Learner):
         self.learner = learner
 
     def partial_fit(  # type: ignore[override]
-        self, X: ImagesLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, task: str | int | None = None, classes: ArrayLike | None = None
     ) -> ImageClassifier:
-        """Learn images in their order. See `Learner.partial_fit`."""
+        """Learn images in their order. See `Learner.partial_fit`.
+
+        X: images, and y their labels; or without y a data set that brings its labels along, whatever `labelled_images`
+        takes: `model.partial_fit(dataset)`, `model.partial_fit("train-*.parquet")`.
+        """
+        if y is None or brings_labels(X):
+            return self._learn_all(X, y, task, classes)
         images = as_sequence(X)
         as_labels(y, len(images))
         if task is not None:
@@ -66,6 +77,29 @@ class ImageClassifier(Learner):
         if not len(images):
             raise ValueError("X is empty: there is no image in it")
         return self.partial_fit_features(self._backbone_for(images)(images), y, task, classes)
+
+    def fit(self, X: Any, y: ArrayLike | None = None) -> ImageClassifier:  # type: ignore[override]
+        """Forget everything, then learn. See `partial_fit` and `Learner.fit`."""
+        super().fit(X, y)  # type: ignore[arg-type]  # None where X brings its labels
+        return self
+
+    def _learn_all(
+        self, X: Any, y: ArrayLike | None, task: str | int | None, classes: ArrayLike | None
+    ) -> ImageClassifier:
+        """Learn a data set in whole mini-batches, so that it is as if it were learned in one call."""
+        if y is not None:
+            raise ValueError(f"X is a {type(X).__name__}, which brings its labels along: leave y out")
+        if task is not None:
+            as_task(task)
+        first, source = labelled_images(X).peek(SAMPLE)
+        if not first:
+            raise ValueError(f"X is empty: there is no image in {source.name}")
+        backbone, rows = self._backbone_for(as_sequence(first)), self._learner().batch_size
+        del first  # large photos take much memory
+        size = max(1, backbone.batch_size // rows) * rows
+        for features, labels in labelled_features(backbone, source, size, stacklevel=3):
+            self.partial_fit_features(features, labels, task, classes)
+        return self
 
     def partial_fit_features(
         self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
@@ -143,6 +177,30 @@ class ImageClassifier(Learner):
     def predict_proba(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
         """The probability of each class, (n, C), columns as `classes_`."""
         return self.learner_.predict_proba(self.backbone_(X))
+
+    def predict_features(self, X: ArrayLike) -> NDArray[Any]:
+        """The labels, (n,), of images that the backbone has seen already, by their features (n, D)."""
+        return self.learner_.predict(X)
+
+    def predict_proba_features(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The same as `predict_proba` for features (n, D) of images that the backbone has seen already."""
+        return self.learner_.predict_proba(X)
+
+    def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """The share of images whose label is predicted; without y of a data set that brings its labels along."""
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight is for images that come with y: a data set is read as it comes")
+        right = seen = 0
+        backbone = self.backbone_
+        for features, labels in labelled_features(backbone, labelled_images(X), backbone.batch_size):
+            truth = as_labels(labels, len(labels))
+            right += sum(map(eq, self.predict_features(features).tolist(), truth))
+            seen += len(truth)
+        if not seen:
+            raise ValueError("X is empty: there is no image in it")
+        return right / seen
 
     def unknown_score(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
         """How unlike everything learned each picture is, (n,) in [0, 1), where the learner has `track=True`."""

@@ -1,7 +1,9 @@
 """What arrives: data sets in their official formats, cut into tasks and batches."""
 
+from votestream.images.files import DataWarning
+from votestream.images.labelled import LabelledImages, labelled_images
 from votestream.streams.catalogue import data_folder
-from votestream.streams.data_set import DataError, DataSet, DataWarning
+from votestream.streams.data_set import DataError, DataSet
 from votestream.streams.from_arrays import stream_from
 from votestream.streams.get import get_data
 from votestream.streams.image_files import ImageFiles
@@ -16,11 +18,13 @@ __all__ = [
     "DataSet",
     "DataWarning",
     "ImageFiles",
+    "LabelledImages",
     "Stream",
     "Task",
     "blurry",
     "data_folder",
     "get_data",
+    "labelled_images",
     "list_streams",
     "load_data",
     "long_tail",

@@ -57,7 +57,7 @@ def published_tasks(data_dir: Path, data: DataSet, run: int) -> list[np.ndarray]
         raise ValueError(f"CORe50 has {RUNS} published orders, run 0 to run {RUNS - 1}; there is no run {run}.")
     assert isinstance(data.X, ImageFiles)
     folder = data_dir / "batches_filelists" / "NC_inc" / f"run{run}"
-    row_of = {"/".join(path.parts[-3:]): row for row, path in enumerate(data.X.paths)}
+    row_of = {"/".join(Path(path).parts[-3:]): row for row, path in enumerate(data.X.paths)}
     object_of: dict[str, str] = {}  # each number that the lists use, and the folder it stands for
     tasks = []
     for number in range(len(NC_SIZES)):

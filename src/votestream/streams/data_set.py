@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from votestream.images.files import DataWarning
 from votestream.streams.image_files import ImageFiles
 
 if TYPE_CHECKING:
@@ -19,12 +20,6 @@ Samples: TypeAlias = "np.ndarray | Rows | ImageFiles"
 
 class DataError(ValueError):
     """Data that is missing, damaged or of no use; the message says what to do about it."""
-
-
-class DataWarning(UserWarning):
-    """Something in the data was left out or cannot be tested; the message names it."""
-
-    left_out = True  # a command that ends after such a warning says so by its exit code
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from PIL import Image, ImageOps
 
 from votestream.images.convert import load_image
 from votestream.images.files import KEPT, MAX_PIXELS, ImageError
+from votestream.images.urls import Place, as_place
 
 
 class ImageFiles:
@@ -19,7 +20,7 @@ class ImageFiles:
     A number gives one image, an array of rows a stack of them; `select` narrows down without reading anything.
 
     Args:
-        paths: The files.
+        paths: The files, or their URLs.
         size: Resize and cut every image to a square of so many pixels; by default they come as they are, and
             images of different sizes cannot be stacked.
         max_pixels: See `load_image`.
@@ -34,10 +35,12 @@ class ImageFiles:
         ImageFiles(2 files, size=2)
     """
 
-    def __init__(self, paths: Sequence[str | Path], size: int | None = None, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(
+        self, paths: Sequence[str | os.PathLike[str]], size: int | None = None, max_pixels: int = MAX_PIXELS
+    ) -> None:
         if size is not None and size < 1:
             raise ValueError(f"size must be a number of pixels, at least 1, not {size}.")
-        self.paths = [Path(path) for path in paths]
+        self.paths = [as_place(path) for path in paths]
         self.size = size
         self.max_pixels = max_pixels
 
@@ -78,7 +81,7 @@ class ImageFiles:
                 )
         return np.stack(images)
 
-    def _read(self, path: Path) -> np.ndarray:
+    def _read(self, path: Place) -> np.ndarray:
         pixels = load_image(path, max_pixels=self.max_pixels, least=self.size and KEPT * self.size)
         if self.size is None or pixels.shape[:2] == (self.size, self.size):
             return pixels

@@ -15,6 +15,7 @@ from votestream.core.registry import register
 from votestream.io.array_checks import take_scale
 from votestream.io.model_files import joined, part_of
 from votestream.learners.exemplars.head import GrowingHead, unit_scale
+from votestream.learners.exemplars.modules import HeadModule
 from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
 from votestream.learners.statistics.linear_rule import softmax
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
@@ -153,6 +154,9 @@ class _HeadRule(NamedTuple):
 
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         return softmax(self._logits(X).astype(np.float64))
+
+    def as_module(self) -> HeadModule:
+        return self.head.as_module(self.scale)
 
     def _logits(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         return self.place.get(self.head.logits(self.head.scaled(self.place.put(X), self.scale)))

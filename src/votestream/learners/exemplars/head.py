@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from votestream.common.validation import LARGEST, OUTLYING, warn_of_offsets
 from votestream.compute.place import Array, Place, library_of, small_product
 from votestream.io.array_checks import TRAINED, take
+from votestream.learners.exemplars.modules import HeadModule
 
 LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
 
@@ -92,6 +93,13 @@ class GrowingHead:
 
     def logits(self, X: Array) -> Array:
         return self._input(X) @ self._rows[: self.n_classes].T
+
+    def as_module(self, scale: np.float32) -> HeadModule:
+        """The logits of inputs that are yet to be scaled, as a torch module."""
+        rows = self.rows
+        bias = rows[:, self.width] if self._bias else np.zeros(len(rows), np.float32)
+        clipped = bool(scale > LARGEST / OUTLYING)
+        return HeadModule(float(scale), clipped, weights=np.ascontiguousarray(rows[:, : self.width].T), bias=bias)
 
     def norms(self) -> Array:
         weights = self._rows[: self.n_classes, : self.width]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from votestream.common.validation import check_choice, check_positive
 from votestream.compute.place import Array, Place
 from votestream.core.registry import register
+from votestream.learners.exemplars.modules import VotersModule
 from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
 from votestream.learners.statistics.linear_rule import slices
 from votestream.memory import KEEP_RULES, FeatureMemory
@@ -132,6 +133,11 @@ class _Voters(NamedTuple):
         """Each class's share of the votes."""
         parts = [self._votes(rows) for rows in slices(X, max(len(self.items), self.k * X.shape[1]))]
         return np.concatenate(parts)
+
+    def as_module(self) -> VotersModule:
+        k = min(self.k, len(self.items))
+        arrays = {"labels": self.labels, "classes": np.arange(self.n_classes), "counts": 1 - TIE * np.arange(k)}
+        return VotersModule(k, EPS if self.weights == "distance" else None, items=self.items, **arrays)
 
     def _votes(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Shares of the votes on some rows, (n, C)."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from votestream.backbones import Backbone, create_backbone
@@ -23,6 +23,7 @@ from votestream.compute.random_pool import RandomPool
 from votestream.core.exemplars import Exemplars
 from votestream.core.guard import learned
 from votestream.core.learner import Learner
+from votestream.core.modules import ScoresModule
 from votestream.images.convert import as_sequence
 from votestream.io.array_checks import demand
 from votestream.io.file_header import checked_params
@@ -200,13 +201,24 @@ class NetworkLearner(Learner):
         return logits
 
     def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
-        network, n = self._answering(), QUERIES.get(self._device.type, 64)
+        (_, scores), n = self._scoring(), QUERIES.get(self._device.type, 64)
         with exact(self._device), torch.inference_mode():
-            return np.concatenate([network(self._put(X[i : i + n])).cpu().numpy() for i in range(0, len(X), n)])
+            return np.concatenate([scores(self._put(X[i : i + n])).cpu().numpy() for i in range(0, len(X), n)])
+
+    def _scoring(self) -> tuple[Classifier, Callable[[Tensor], Tensor]]:
+        """The network that predicts, and what makes scores (n, C) of uint8 images by it."""
+        network = self._answering()
+        return network, network
 
     def _answering(self) -> Classifier:
         """The network that predicts, in evaluation mode."""
         return self._network
+
+    def _as_module(self) -> nn.Module:
+        for name in ("_logits", "_decide", "_probabilities"):
+            if getattr(type(self), name) is not getattr(NetworkLearner, name):
+                raise ValueError(f"a {type(self).__name__} cannot be exported: it has {name} of its own, not _scoring")
+        return NetworkModule(*self._scoring())
 
     # ---- what was learned -----------------------------------------------------------------------
 
@@ -250,6 +262,17 @@ class NetworkLearner(Learner):
         self._network.restore(part_of(arrays, "network"), n_classes)
         self._memory.restore(part_of(arrays, "memory"), n_classes)
         self._random.restore(part_of(arrays, "random"))
+
+
+class NetworkModule(ScoresModule):
+    """A trained network as a predictor, on uint8 images (n, size, size, 3)."""
+
+    def __init__(self, network: Classifier, scores: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.network, self._scores = network, scores
+
+    def scores(self, X: Tensor) -> Tensor:
+        return self._scores(X)
 
 
 def _parts(X: ArrayLike) -> list[Any]:

@@ -94,7 +94,7 @@ class ICaRL(LearningWithoutForgetting):
 
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         """Minus the squared distances, up to what is the same for all classes (Algorithm 1)."""
-        return 2 * unit_features(known.network, images) @ known.own["means"].T
+        return 2 * F.normalize(known.network.features(images)) @ known.own["means"].T
 
     def _take_own(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
         return {"means": take(state, "means", np.float32, tuple(known.network.weight.shape), -1.01, 1.01)}

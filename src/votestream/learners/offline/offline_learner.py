@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from votestream.backbones import Backbone
-from votestream.backbones.backbone import exact
 from votestream.common.validation import as_device, check_choice, check_positive
 from votestream.core.exemplars import Exemplars
 from votestream.core.guard import learned
@@ -19,7 +20,7 @@ from votestream.core.learner import Learner
 from votestream.io.array_checks import demand
 from votestream.io.model_files import joined, part_of
 from votestream.learners.network.classifier import Classifier
-from votestream.learners.network.network_learner import QUERIES, NetworkLearner, seed_torch, training
+from votestream.learners.network.network_learner import NetworkLearner, seed_torch, training
 from votestream.learners.network.passes import Loss, dropping, train
 from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, no_images, select
 from votestream.memory.image_memory import to_device
@@ -191,11 +192,9 @@ class OfflineLearner(NetworkLearner):
 
     # ---- deciding -------------------------------------------------------------------------------
 
-    def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
-        known, n = self._answer(), QUERIES.get(self._device.type, 64)
-        with exact(self._device), torch.inference_mode():
-            parts = [self._scores(known, self._put(X[i : i + n])) for i in range(0, len(X), n)]
-            return torch.cat(parts).cpu().numpy()
+    def _scoring(self) -> tuple[Classifier, Callable[[Tensor], Tensor]]:
+        known = self._answer()
+        return known.network, partial(self._scores, known)
 
     def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
         return known.network(images)

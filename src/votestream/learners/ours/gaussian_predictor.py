@@ -15,6 +15,7 @@ from votestream import voting
 from votestream.compute.place import Array, Place, library_of, small_product
 from votestream.core.guard import leading
 from votestream.core.vote import Vote
+from votestream.learners.ours.modules import DensitiesModule
 from votestream.learners.statistics.linear_rule import slices, softmax
 from votestream.learners.statistics.power import to_power
 from votestream.life.calibration import Calibration
@@ -160,6 +161,15 @@ class GaussianPredictor:
         """(n, C) of transformed rows, up to a constant."""
         raise NotImplementedError
 
+    def _tables(self) -> dict[str, NDArray[Any]]:
+        """What `DensitiesModule` holds of the classes."""
+        raise NotImplementedError
+
+    def as_module(self) -> DensitiesModule:
+        get = self.place.get
+        arrays = {"centre": get(self.centre), "whiten": get(self.whiten), **self._tables()}
+        return DensitiesModule(float(self.power), self.temperature, float(FARTHEST), **arrays)
+
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
         """Log densities of a few rows at a time; the largest is the class that `decide` names."""
         raise NotImplementedError
@@ -236,3 +246,10 @@ class Densities(GaussianPredictor):
         Z, size = self._whitened(X)
         parts = [chunk.log_densities(Z, size) for chunk in self.chunks]
         return parts[0] if len(parts) == 1 else library_of(Z).concatenate(parts, 1)
+
+    def _tables(self) -> dict[str, NDArray[Any]]:
+        parts = zip(*(map(self.place.get, chunk) for chunk in self.chunks), strict=True)
+        table, narrow, bias, across = (np.concatenate(part, axis=-1) for part in parts)
+        directions = np.ascontiguousarray(table[:, 1:].transpose(0, 2, 1)).reshape(len(table), -1)
+        means = np.ascontiguousarray(table[:, 0])
+        return {"means": means, "narrow": narrow, "bias": bias, "directions": directions, "across": across.T}

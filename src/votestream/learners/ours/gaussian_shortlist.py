@@ -172,6 +172,15 @@ class Shortlist(GaussianPredictor):
             log[np.arange(len(log)), chosen] = np.nextafter(log.max(1), np.float32(np.inf))
             yield log
 
+    def _tables(self) -> dict[str, NDArray[Any]]:
+        rank, (width, n_classes) = max(map(len, self.across)), (len(self.table) - 2, len(self.across))
+        directions, across = np.zeros((n_classes, rank, width), np.float16), np.zeros((n_classes, rank), np.float32)
+        for number, (H, H_m) in enumerate(zip(self.directions, self.across, strict=True)):
+            directions[number, : len(H)], across[number, : len(H)] = H, H_m
+        flat = np.ascontiguousarray(directions.reshape(-1, width).T)
+        narrow, bias = -2 * self.table[-2:]
+        return {"means": self.table[:-2], "narrow": narrow, "bias": bias, "directions": flat, "across": across}
+
 
 def _columns(entry: Entry) -> NDArray[np.float32]:
     """(D + 2, k) of the table."""

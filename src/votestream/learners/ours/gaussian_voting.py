@@ -12,10 +12,10 @@ from votestream.common.validation import check_positive
 from votestream.compute.linalg import whitening
 from votestream.compute.place import ONE_THREAD, Place, one_thread
 from votestream.core.guard import learned
-from votestream.core.learner import Learner
 from votestream.core.refresh import held_samples
 from votestream.core.registry import register
 from votestream.core.vote import Vote
+from votestream.core.weighted import Weighted
 from votestream.io.array_checks import demand, take_power
 from votestream.io.model_files import joined, part_of
 from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, prepare
@@ -30,7 +30,7 @@ LEAST_VARIANCE = 1e-30  # of a feature
 
 
 @register("gaussian_voting")
-class GaussianVoting(Learner):
+class GaussianVoting(Weighted):
     """Every class is a Gaussian, every task nominates its likeliest class, the likeliest candidate wins.
 
     All classes share the covariance W within them. In its own strongest directions class c varies more: of the

@@ -12,6 +12,8 @@ from votestream import voting
 from votestream.compute.place import Array, Place, as_float64, library_of
 from votestream.core.vote import Vote
 from votestream.learners.exemplars.head import GrowingHead
+from votestream.learners.exemplars.modules import HeadModule, NearestModule
+from votestream.learners.ours.modules import NearestClassModule, VoteModule
 from votestream.learners.statistics.linear_rule import softmax
 
 DECISIONS = ("vote", "argmax", "nearest")
@@ -78,6 +80,19 @@ class VotePredictor:
         _, candidates, s_hat, w, gamma, score = (self.place.get(part) for part in self._ballot(self.place.put(X)))
         winner, named = score.argmax(1), labels[candidates]
         return Vote(named, s_hat, w, gamma[:, 0], score, named[np.arange(len(winner)), winner], winner)
+
+    def as_module(self) -> VoteModule | NearestClassModule | HeadModule:
+        head, get = self.head.as_module(self.scale), self.place.get
+        if self.decide_by == "argmax":
+            return head
+        if self.decide_by == "nearest":
+            assert self.by_class is not None
+            return NearestClassModule(self._nearest(self.by_class))
+        arrays = {"table": get(self.table), "norms": get(self.norms), "task_of_class": self.task_of_class}
+        return VoteModule(head, self._nearest(self.by_task), self.beta, **arrays)
+
+    def _nearest(self, near: voting.Neighbours) -> NearestModule:
+        return NearestModule(self.place.get(near.exemplars), self.place.get(near.groups), near.n_groups)
 
     def _ballot(self, X: Array, near: Array | None = None) -> Ballot:
         s, candidates = voting.candidates(self._logits(X), self.table)

@@ -13,6 +13,7 @@ from votestream.compute.place import Array, Place, library_of
 from votestream.core.registry import register
 from votestream.io.array_checks import take_power
 from votestream.learners.statistics.linear_rule import slices, softmax
+from votestream.learners.statistics.modules import MetricModule
 from votestream.learners.statistics.moment_learner import MomentLearner
 from votestream.learners.statistics.power import to_power
 from votestream.memory import ClassMoments
@@ -128,6 +129,10 @@ class _Metric(NamedTuple):
 
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         return softmax(-0.5 * self._distances(X))
+
+    def as_module(self) -> MetricModule:
+        get = self.place.get
+        return MetricModule(self.power, means=get(self.means), whiten=get(self.whiten))
 
     def _distances(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Squared, (n, C)."""

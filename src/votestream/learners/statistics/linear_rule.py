@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from votestream.common.validation import LARGEST
 from votestream.compute.place import Array, Place
+from votestream.learners.statistics import modules
 
 STEEPEST = 1e20  # the largest weight: times a feature of LARGEST it stays well inside float32
 SLICE = 1 << 22  # numbers of the widest array that answering makes at once
@@ -70,6 +71,15 @@ class LinearRule:
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n, C), on the host."""
         return np.concatenate([self._place.get(scores) for scores in self._slices(X)]).astype(np.float64)
+
+    def as_module(self) -> modules.LinearModule:
+        links = {softmax: modules.softmax, onto_simplex: modules.onto_simplex}
+        if self._link not in links:
+            raise ValueError("this model cannot be exported: its probabilities are neither softmax nor onto_simplex")
+        arrays = {"table": self._table, "bias": self._bias, "centre": self._centre}
+        return modules.LinearModule(
+            links[self._link], **{name: self._place.get(array) for name, array in arrays.items()}
+        )
 
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
         for rows in slices(X, max(self._table.shape)):

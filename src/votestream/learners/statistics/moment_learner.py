@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from votestream.common.validation import LARGEST, check_positive
 from votestream.compute.place import Place, one_thread
 from votestream.core.guard import Predictor, learned
-from votestream.core.learner import Learner
 from votestream.core.refresh import held_samples
+from votestream.core.weighted import Weighted
 from votestream.io.array_checks import take
 from votestream.io.model_files import joined, part_of
 from votestream.learners.statistics.linear_rule import LinearRule
 from votestream.memory import ClassMoments, Pending
 
 
-class MomentLearner(Learner):
+class MomentLearner(Weighted):
     """Keeps class moments, merged block by block; a subclass says which (`scatter`) and has a `_rule` to decide by.
 
     Rows wait until a block of the stream is full. Answering merges those that wait into a copy of the

@@ -18,6 +18,7 @@ from votestream.core.registry import register
 from votestream.io.array_checks import demand, take
 from votestream.io.model_files import joined, part_of
 from votestream.learners.statistics.linear_rule import onto_simplex, slices
+from votestream.learners.statistics.modules import RandomFeaturesModule
 from votestream.memory import GramSums, Pending
 from votestream.memory.gram import System, ridge_solution
 
@@ -211,6 +212,10 @@ class _RidgeRule(NamedTuple):
         """The nearest to the scores, which estimate them."""
         scores = np.concatenate([self.place.get(scores) for scores in self._scores(X)])
         return onto_simplex(scores.astype(np.float64))
+
+    def as_module(self) -> RandomFeaturesModule:
+        get = self.place.get
+        return RandomFeaturesModule(W=get(self.W), weights=get(self.weights))
 
     def _scores(self, X: NDArray[np.float32]) -> Iterator[Array]:
         for rows in slices(X, len(self.weights)):

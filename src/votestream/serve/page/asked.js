@@ -1,12 +1,13 @@
 // Images that were dropped without a class: predicted, listed with the unsure ones first, corrected with one tap.
 
-import { $, arrange, counted, el, percent } from "./dom.js";
+import { $, Emitter, arrange, counted, el, percent } from "./dom.js";
 import { thumbs } from "./pictures.js";
 
 const MOST_SHOWN = 120;
+const ASKED_AGAIN = 30; // of the unsurest, when something was learned
 let numbers = 0;
 
-export class Asked extends EventTarget {
+export class Asked extends Emitter {
   #items = [];
   #selected = null;
   #chosen = false; // by hand; else the unsurest image is in view
@@ -25,10 +26,6 @@ export class Asked extends EventTarget {
     this.#takeBack = takeBack;
   }
 
-  get selected() {
-    return this.#selected;
-  }
-
   /** How many images are neither taught nor about to be. */
   get open() {
     return this.#open().length;
@@ -44,9 +41,10 @@ export class Asked extends EventTarget {
   }
 
   /** With an empty model there is nothing to ask: the items wait for a name. */
-  predict(items = this.#open()) {
+  predict(items, quiet = false) {
     if (!this.#classes().length || !items.length) return;
-    this.#queue.predict(items, (item, answer) => {
+    this.#queue.predict(items, quiet, (item, answer) => {
+      if (!this.#items.includes(item)) return;
       item.answer = answer;
       item.useless = !answer;
       const first = this.#chosen ? this.#selected : this.#sorted()[0];
@@ -74,10 +72,11 @@ export class Asked extends EventTarget {
     this.render();
   }
 
-  /** Answers grow old when something was learned: the images not taught yet are asked again, and the one in view. */
+  /** Answers grow old when something was learned: the unsurest images are asked again, and the one in view. */
   refresh() {
-    const old = this.#items.filter((item) => isOpen(item) || (item === this.#selected && !item.useless));
-    if (old.length <= MOST_SHOWN) this.predict(old);
+    const open = this.#sorted().filter(isOpen).slice(0, ASKED_AGAIN);
+    const seen = this.#selected;
+    this.predict(!seen || seen.useless || open.includes(seen) ? open : [seen, ...open], true);
   }
 
   /** A lesson was taken back: its image is open again. */
@@ -89,7 +88,7 @@ export class Asked extends EventTarget {
   select(item, chosen = false) {
     this.#selected = item;
     this.#chosen = chosen;
-    this.dispatchEvent(new CustomEvent("select", { detail: item }));
+    this.fire("select", item);
     this.render();
   }
 

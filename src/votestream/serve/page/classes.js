@@ -1,13 +1,13 @@
 // The classes: what each one knows, its bar in the latest answer, and its button to teach it.
 
-import { $, arrange, counted, el, percent, tell } from "./dom.js";
+import { $, Emitter, arrange, counted, el, percent, tell } from "./dom.js";
 import { makeHoldable } from "./holding.js";
 
 const STEADY = 12; // up to so many classes keep their order; of more, the likeliest come first
 const MOST_ROWS = 200;
 const REORDER_EVERY = 1000;
 
-export class Classes extends EventTarget {
+export class Classes extends Emitter {
   #rows = new Map();
   #model = null;
   #shares = new Map();
@@ -105,7 +105,7 @@ export class Classes extends EventTarget {
       input.remove();
       row.name.hidden = false;
       row.more.focus();
-      if (save && to && to !== String(label)) this.#fire("rename", { label, to });
+      if (save && to && to !== String(label)) this.fire("rename", { label, to });
     };
     input.onkeydown = (event) => {
       event.stopPropagation();
@@ -120,7 +120,7 @@ export class Classes extends EventTarget {
   #arrange(now) {
     const list = $("classes");
     if (!this.#model) return;
-    const busy = list.matches(":hover") || list.contains(document.activeElement) || list.querySelector(".held");
+    const busy = list.matches(":hover") || list.querySelector(":focus-visible, .held");
     const labels = this.#model.classes.map((each) => each.label);
     const many = labels.length > STEADY;
     if (!now && (busy || Date.now() - this.#orderedAt < REORDER_EVERY)) return;
@@ -150,7 +150,7 @@ export class Classes extends EventTarget {
       { type: "button", class: "more quiet", "aria-label": `More for ${label}`, "aria-haspopup": "menu" },
       "⋯",
     );
-    more.onclick = () => this.#fire("menu", { label, button: more });
+    more.onclick = () => this.fire("menu", { label, button: more });
     const names = el("div", { class: "names" }, el("div", { class: "title" }, name, added), about);
     name.ondblclick = () => this.startRename(label);
     const node = el("li", { class: "class" }, key, names, el("div", { class: "bar" }, fill), share, teach, more);
@@ -165,15 +165,11 @@ export class Classes extends EventTarget {
     const button = el("button", { type: "button", class: "teach" });
     makeHoldable(button, {
       holds: () => this.#mode === "camera" && this.#enabled,
-      press: () => this.#fire("press", label),
-      release: () => this.#fire("release", label),
-      tap: () => this.#fire("tap", label),
+      press: () => this.fire("press", label),
+      release: () => this.fire("release", label),
+      tap: () => this.fire("tap", label),
     });
     return button;
-  }
-
-  #fire(name, detail) {
-    this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }
 

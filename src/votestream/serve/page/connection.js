@@ -1,12 +1,12 @@
 // Keeps what the page knows of the model up to date: events while the server is there, attempts while it is not.
 
 import * as api from "./api.js";
-import { pause } from "./dom.js";
+import { Emitter, pause } from "./dom.js";
 
 const SILENCE = 40_000; // the server sends a sign of life every 15 seconds
 const AGAIN = [500, 1000, 2000, 3000];
 
-export class Connection extends EventTarget {
+export class Connection extends Emitter {
   here = true;
   model = null;
   #stream = null;
@@ -31,13 +31,13 @@ export class Connection extends EventTarget {
         await this.#fetch();
         if (!this.here) {
           this.here = true;
-          this.#fire("back");
+          this.fire("back");
         }
         attempt = 0;
         await api.events(() => this.refresh(), alive, this.#stream.signal);
       } catch (error) {
         if (error instanceof api.Refused && error.status === 401) {
-          this.#fire("locked", error.message);
+          this.fire("locked", error.message);
           return;
         }
       }
@@ -66,7 +66,7 @@ export class Connection extends EventTarget {
 
   async #fetch() {
     this.model = await api.model();
-    this.#fire("model", this.model);
+    this.fire("model", this.model);
     if (this.model.state === "loading") setTimeout(() => this.refresh(), 700);
   }
 
@@ -74,10 +74,6 @@ export class Connection extends EventTarget {
     this.#stream?.abort();
     if (!this.here) return;
     this.here = false;
-    this.#fire("gone");
-  }
-
-  #fire(name, detail) {
-    this.dispatchEvent(new CustomEvent(name, { detail }));
+    this.fire("gone");
   }
 }

@@ -58,3 +58,14 @@ export const pause = (milliseconds) => new Promise((done) => setTimeout(done, mi
 export function randomKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** Something that tells others what happens to it. */
+export class Emitter extends EventTarget {
+  on(name, told) {
+    this.addEventListener(name, (event) => told(event.detail));
+  }
+
+  fire(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}

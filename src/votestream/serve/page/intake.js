@@ -64,7 +64,7 @@ async function offerClasses(classes, found, to) {
     el("li", {}, el("span", { dir: "auto" }, label), el("span", { class: "muted" }, `${counted(files.length, "image")}${known.has(label) ? "" : ", new class"}`)),
   );
   const body = [el("ul", { class: "listing", tabindex: "0", "aria-label": "Classes" }, ...rows)];
-  if (found.others) body.push(`${counted(found.others, "file")} that ${found.others === 1 ? "is no image is" : "are no images are"} left out.`);
+  if (found.others) body.push(`Left out: ${counted(found.others, "file")} of other kinds.`);
   const title = `Learn ${counted(total, "image")} as ${counted(classes.size, "class", "classes")}?`;
   const buttons = [["", "Cancel"], ["ask", "Only predict them"], ["learn", "Learn", "main"]];
   const choice = await ask(title, body, known.size ? buttons : [buttons[0], buttons[2]]);

@@ -1,13 +1,13 @@
 // While the camera runs: one request at a time. A frame is taught where a class is held, and else predicted.
 
 import * as api from "./api.js";
-import { pause, randomKey } from "./dom.js";
+import { Emitter, pause, randomKey } from "./dom.js";
 import { thumbs } from "./pictures.js";
 
 const TEACH_EVERY = 250; // milliseconds between frames of a class that is held
 const REST = 60; // between two requests, so that a fast server does not keep the browser busy
 
-export class Live extends EventTarget {
+export class Live extends Emitter {
   #camera;
   #connection;
   #held = null;
@@ -57,7 +57,7 @@ export class Live extends EventTarget {
     try {
       if (label === null) {
         const answer = await api.predictFrame(blob, 50);
-        if (this.#camera.on) this.#fire("answer", answer);
+        if (this.#camera.on) this.fire("answer", answer);
       } else {
         await this.#teach(label, blob);
       }
@@ -78,22 +78,18 @@ export class Live extends EventTarget {
     const told = await api.learnFrame(label, blob, randomKey());
     await thumbs.make(told.lesson, blob);
     if (this.#held?.label === label) this.#held.taught += 1;
-    this.#fire("taught", told);
+    this.fire("taught", told);
   }
 
   async #failed(error, label) {
     if (label !== null) {
       this.#taps = [];
       this.release();
-      this.#fire("refused", error.message);
+      this.fire("refused", error.message);
     }
     if (error instanceof api.Refused && label === null && ![409, 429, 503].includes(error.status)) {
-      this.#fire("refused", error.message);
+      this.fire("refused", error.message);
     }
     await pause(1000 * (error.retryAfter ?? 0.5));
-  }
-
-  #fire(name, detail) {
-    this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }

@@ -90,19 +90,19 @@ function showNothing() {
   classes.setAnswer(null);
 }
 
-connection.addEventListener("model", render);
-connection.addEventListener("gone", () => {
+connection.on("model", render);
+connection.on("gone", () => {
   notices.gone(true);
   live.release();
   render();
 });
-connection.addEventListener("back", () => {
+connection.on("back", () => {
   notices.gone(false);
   announce("The server is back.");
   render();
 });
-connection.addEventListener("locked", async (event) => {
-  const token = await askText("This server asks for a token", event.detail, "Enter", "password");
+connection.on("locked", async (why) => {
+  const token = await askText("This server asks for a token", why, "Enter", "password");
   if (token) api.setToken(token);
   start();
 });
@@ -128,17 +128,17 @@ const withThumbs = (item, lesson) => lesson && thumbs.make(lesson.lesson, item.f
 const items = (files) => files.map((file) => ({ file }));
 const teachFiles = (label, files) => queue.learn(label, items(files), withThumbs);
 
-queue.addEventListener("taught", (event) => learned(event.detail));
-queue.addEventListener("idle", renewAnswers);
-live.addEventListener("taught", (event) => {
+queue.on("taught", learned);
+queue.on("idle", renewAnswers);
+live.on("taught", (told) => {
   classes.setHeld(live.held);
-  learned(event.detail);
+  learned(told);
 });
-live.addEventListener("refused", (event) => notices.trouble(event.detail));
-live.addEventListener("answer", (event) => {
+live.on("refused", notices.trouble);
+live.on("answer", (answer) => {
   if (stage.mode !== "camera") return;
-  showAnswer(event.detail, known(), true);
-  classes.setAnswer(event.detail, true);
+  showAnswer(answer, known(), true);
+  classes.setAnswer(answer, true);
 });
 
 function press(label) {
@@ -163,10 +163,10 @@ function tap(label) {
   }
 }
 
-classes.addEventListener("press", (event) => press(event.detail));
-classes.addEventListener("release", release);
-classes.addEventListener("tap", (event) => tap(event.detail));
-classes.addEventListener("rename", (event) => changes.rename(event.detail.label, event.detail.to, known()));
+classes.on("press", press);
+classes.on("release", release);
+classes.on("tap", tap);
+classes.on("rename", ({ label, to }) => changes.rename(label, to, known()));
 
 function newName() {
   const name = $("new-name").value.trim();
@@ -191,14 +191,13 @@ makeHoldable($("new-button"), {
 
 // Asking.
 
-asked.addEventListener("select", (event) => {
-  const item = event.detail;
+asked.on("select", (item) => {
   if (stage.mode !== "camera" || item) stage.showPicture(item?.file ?? null);
   if (!item?.answer) return stage.mode === "camera" ? undefined : showNothing();
   showAnswer(item.answer, known());
   classes.setAnswer(item.answer);
 });
-stage.addEventListener("mode", () => {
+stage.on("mode", () => {
   if (stage.mode === "camera") {
     asked.clear();
     live.run();
@@ -207,7 +206,7 @@ stage.addEventListener("mode", () => {
   if (stage.mode === "camera" && known().length) showLooking();
   renderMode();
 });
-stage.addEventListener("close", () => asked.clear());
+stage.on("close", () => asked.clear());
 
 function askAbout(files) {
   asked.add(files);
@@ -246,8 +245,7 @@ listenForKeys({
   release,
 });
 
-classes.addEventListener("menu", (event) => {
-  const { label, button } = event.detail;
+classes.on("menu", ({ label, button }) => {
   const menu = $("class-menu");
   const about = known().find((each) => each.label === label);
   const entry = (id, act) => {

@@ -13,9 +13,9 @@ export function setUp(queue) {
     problems = [];
     $("problems").hidden = true;
   };
-  queue.addEventListener("progress", () => progress(queue));
-  queue.addEventListener("idle", () => ($("work").hidden = true));
-  queue.addEventListener("problems", (event) => addProblems(event.detail));
+  queue.on("progress", () => progress(queue));
+  queue.on("idle", () => ($("work").hidden = true));
+  queue.on("problems", addProblems);
 }
 
 export function gone(is) {

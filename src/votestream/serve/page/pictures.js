@@ -41,18 +41,22 @@ async function opened(blob) {
 
 class Thumbs {
   #urls = new Map(); // oldest first
+  #last = Promise.resolve();
 
-  /** Keep a small picture of a blob under a name. Returns its address, or null where it cannot be shown. */
-  async make(name, blob) {
+  /** Keep a small picture of a blob under a name, where this browser can show it. One after another: photos are large. */
+  make(name, blob) {
+    return (this.#last = this.#last.then(() => this.#make(name, blob)));
+  }
+
+  async #make(name, blob) {
     const bitmap = await opened(blob);
-    if (!bitmap) return null;
+    if (!bitmap) return;
     const small = await encoded(drawn(bitmap, bitmap.width, bitmap.height, THUMB_SIDE), 0.8);
     bitmap.close();
-    if (!small) return null;
+    if (!small) return;
     this.drop(name);
     this.#urls.set(name, URL.createObjectURL(small));
     while (this.#urls.size > MOST_THUMBS) this.drop(this.#urls.keys().next().value);
-    return this.get(name);
   }
 
   get(name) {

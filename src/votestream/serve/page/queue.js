@@ -1,13 +1,13 @@
 // Files on their way to the server: one small request at a time, so that progress is seen and the camera has its turn.
 
 import * as api from "./api.js";
-import { randomKey } from "./dom.js";
+import { Emitter, randomKey } from "./dom.js";
 import { sendable } from "./pictures.js";
 
 const BATCH_FILES = 6;
 const BATCH_BYTES = 8_000_000;
 
-export class Queue extends EventTarget {
+export class Queue extends Emitter {
   #jobs = [];
   #running = false;
   #stop = null;
@@ -22,9 +22,12 @@ export class Queue extends EventTarget {
     this.#add({ kind: "learn", label, items, each });
   }
 
-  /** Predict `items`; `each(item, answer)` is called for every one, with null where there is no answer. */
-  predict(items, each) {
-    this.#add({ kind: "predict", items, each });
+  /**
+   * Predict `items`, after all that is to be learned; `each(item, answer)` is called for every one, with null where
+   * there is no answer. Where it is quiet, no progress is shown.
+   */
+  predict(items, quiet, each) {
+    this.#add({ kind: "predict", items, quiet, each });
   }
 
   /** Several classes at once: a few images of each in turn, so that they are learned side by side. */
@@ -50,23 +53,26 @@ export class Queue extends EventTarget {
   }
 
   async #add(job) {
-    this.total += job.items.length;
-    this.#jobs.push({ ...job, items: [...job.items] });
+    if (!job.quiet) this.total += job.items.length;
+    const later = job.kind === "learn" ? this.#jobs.findIndex((other) => other.kind === "predict") : -1;
+    this.#jobs.splice(later === -1 ? this.#jobs.length : later, 0, { ...job, items: [...job.items] });
     if (this.#running) return;
     this.#running = true;
     while (this.#jobs.length) {
-      this.#fire("progress");
-      await this.#batch(this.#jobs[0]);
-      if (this.#jobs.length && !this.#jobs[0].items.length) this.#jobs.shift();
+      const job = this.#jobs[0];
+      this.fire("progress");
+      await this.#batch(job);
+      if (!job.items.length) this.#jobs = this.#jobs.filter((other) => other !== job);
     }
     this.#running = false;
     this.done = this.total = 0;
-    this.#fire("idle");
+    this.fire("idle");
   }
 
   async #batch(job) {
     const batch = job.items.splice(0, BATCH_FILES);
-    const files = await Promise.all(batch.map((item) => sendable(item.file)));
+    const files = [];
+    for (const item of batch) files.push(await sendable(item.file)); // one large photo in memory at a time
     let bytes = 0;
     let fit = files.findIndex((file) => (bytes += file.blob.size) > BATCH_BYTES);
     if (fit === -1) fit = files.length;
@@ -78,27 +84,23 @@ export class Queue extends EventTarget {
       await this.#send(job, batch, files);
     } catch (error) {
       for (const item of batch) job.each(item, null);
-      if (!this.#stop.signal.aborted) this.#fire("problems", refusals(error, batch, job.kind));
+      if (!this.#stop.signal.aborted) this.fire("problems", refusals(error, batch, job.kind));
     }
-    this.done += batch.length;
+    if (!job.quiet) this.done += batch.length;
   }
 
   async #send(job, batch, files) {
     if (job.kind === "learn") {
       const told = await api.learn(job.label, files, randomKey(), this.#stop.signal);
       pair(batch, told.lessons, told.problems, job.each);
-      this.#fire("taught", told);
-      if (told.problems.length) this.#fire("problems", told.problems);
+      this.fire("taught", told);
+      if (told.problems.length) this.fire("problems", told.problems);
       return;
     }
     const told = await api.predict(files, 50, this.#stop.signal);
     const { answers = [told], problems = [] } = told; // one file alone is answered without a list
     pair(batch, answers, problems, job.each);
-    if (problems.length) this.#fire("problems", problems);
-  }
-
-  #fire(name, detail) {
-    this.dispatchEvent(new CustomEvent(name, { detail }));
+    if (problems.length) this.fire("problems", problems);
   }
 }
 

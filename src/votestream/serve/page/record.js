@@ -33,7 +33,6 @@ export function openRecord(model) {
     numbers(track),
     tested(track).length > 1 ? chart(track) : null,
     ...confusions(track, model.classes),
-    ...drift(track),
   ];
   $("record-body").replaceChildren(...parts.filter(Boolean));
   show($("record"));
@@ -107,11 +106,4 @@ function confusions(track, classes) {
     el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Mix-ups" }, table),
     el("p", { class: "muted small" }, "The most frequent mix-ups are kept; an empty cell is rarer or never happened."),
   ];
-}
-
-function drift(track) {
-  const now = track.drift.filter((each) => each.until === null);
-  if (!now.length) return [];
-  const words = now.map((each) => `${each.label} has changed since image ${each.since}`);
-  return [el("h3", {}, "What looks different now"), el("p", { dir: "auto" }, `${words.join("; ")}.`)];
 }

@@ -1,13 +1,13 @@
 // The place where the camera or an image is seen. Its mode decides what the classes' buttons do.
 
 import { Camera } from "./camera.js";
-import { $, tell } from "./dom.js";
+import { $, Emitter, tell } from "./dom.js";
 import { trouble } from "./notices.js";
 
-export class Stage extends EventTarget {
+export class Stage extends Emitter {
   mode = "idle"; // or "camera", "picture"
   #camera;
-  #url = null;
+  #file = null;
 
   /** Fires "mode" when it changes, and "close" when the person has closed what was seen. */
   constructor(camera) {
@@ -25,7 +25,6 @@ export class Stage extends EventTarget {
   }
 
   async startCamera(start) {
-    $("camera-button").disabled = true;
     try {
       await start();
       this.#set("camera");
@@ -33,21 +32,20 @@ export class Stage extends EventTarget {
       this.close();
       trouble(error.message);
     }
-    $("camera-button").disabled = false;
   }
 
   /** Show an image file; null shows nothing. */
   showPicture(file) {
-    if (this.#url) URL.revokeObjectURL(this.#url);
-    this.#url = null;
+    if (file && file === this.#file) return;
+    if (this.#file) URL.revokeObjectURL($("picture").src);
+    this.#file = file;
     if (!file) {
       if (this.mode === "picture") this.#set("idle");
       return;
     }
     this.#camera.stop();
-    this.#url = URL.createObjectURL(file);
     this.#unseen(false);
-    $("picture").src = this.#url;
+    $("picture").src = URL.createObjectURL(file);
     $("picture").alt = file.name;
     this.#set("picture");
   }
@@ -56,7 +54,7 @@ export class Stage extends EventTarget {
     this.#camera.stop();
     this.showPicture(null);
     this.#set("idle");
-    this.dispatchEvent(new Event("close"));
+    this.fire("close");
   }
 
   #unseen(is) {
@@ -76,6 +74,6 @@ export class Stage extends EventTarget {
     $("switch-button").hidden = mode !== "camera" || !this.#camera.several;
     // The button that was pressed is gone: the focus stays nearby.
     if (hadFocus) (mode === "idle" ? $("choose-button") : $("close-button")).focus();
-    this.dispatchEvent(new Event("mode"));
+    this.fire("mode");
   }
 }

@@ -1,0 +1,45 @@
+"""The types that skops meets in VoteStream's learners on statistics, for its `trusted=` list.
+
+skops files of other learners are not on the list: skops drops the state of torch's random generators, so a model that
+draws would not go on as it was. `model.save` keeps everything, for every learner, and checks what it reads.
+
+>>> import skops.io, votestream as vs
+>>> from votestream.compat.skops import TRUSTED
+>>> data = skops.io.dumps(vs.StreamingLDA().fit([[0.0], [1.0]], ["a", "b"]))
+>>> skops.io.loads(data, trusted=TRUSTED).predict([[0.9]]).tolist()
+['b']
+"""
+
+from __future__ import annotations
+
+from votestream.compat.versions import warn_outside
+
+warn_outside("skops", oldest="0.16", newest="0.16")
+
+TRUSTED = [
+    "torch.device",
+    "votestream.compute.place.Place",
+    "votestream.core.guard.Guard",
+    "votestream.core.tasks.TaskLedger",
+    "votestream.learners.exemplars.joint_probe.JointProbe",
+    "votestream.learners.ours.gaussian_voting.GaussianVoting",
+    "votestream.learners.statistics.fecam.FeCAM",
+    "votestream.learners.statistics.ncm.NearestClassMean",
+    "votestream.learners.statistics.ranpac.RanPAC",
+    "votestream.learners.statistics.rls.StreamingRidge",
+    "votestream.learners.statistics.slda.StreamingLDA",
+    "votestream.life.calibration.CalibrationSums",
+    "votestream.life.drift.DriftWatch",
+    "votestream.life.record.Record",
+    "votestream.life.tallies.Confusions",
+    "votestream.life.tallies.Course",
+    "votestream.life.tallies.Lately",
+    "votestream.life.tracker.Tracker",
+    "votestream.life.unit_moments.UnitMoments",
+    "votestream.life.unknowns.NewestStrangeness",
+    "votestream.memory.gaussians.ClassGaussians",
+    "votestream.memory.gram.GramSums",
+    "votestream.memory.moments.ClassMoments",
+    "votestream.memory.pending.Pending",
+    "votestream.memory.scatter.SharedScatter",
+]

@@ -1,0 +1,100 @@
+"""Files and folders behind URLs (s3://, gs://, hf://, ...), read by fsspec."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, TypeAlias, TypeGuard, cast
+
+from votestream.common.extras import import_package
+
+# What has to be installed beside fsspec, where that is known.
+PACKAGES = {
+    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs",
+    "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko",
+}  # fmt: skip
+
+
+class Url(str):
+    """A file or folder behind a URL, with those words of `Path` that the readers of folders use.
+
+    >>> Url("s3://shop/photos/oak.JPG").name, Url("s3://shop/photos/oak.JPG").suffix
+    ('oak.JPG', '.JPG')
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self).name
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self).suffix
+
+    @property
+    def parent(self) -> Url:
+        return Url(self.rstrip("/").rpartition("/")[0])
+
+    def __truediv__(self, name: str) -> Url:
+        return Url(f"{self.rstrip('/')}/{name}")
+
+    def exists(self) -> bool:
+        system, path = _system(self)
+        return bool(system.exists(path))
+
+    def is_dir(self) -> bool:
+        system, path = _system(self)
+        return bool(system.isdir(path))
+
+    def entries(self) -> list[tuple[Url, bool]]:
+        """What lies in a folder, in order of names, and whether each is a folder itself."""
+        system, path = _system(self)
+        system.invalidate_cache(path)  # photos may have come since it was listed last
+        found = []
+        for entry in system.ls(path, detail=True):
+            name = entry["name"].rstrip("/")
+            if name != path.rstrip("/"):  # some stores keep an empty file of the folder's name
+                found.append((Url(system.unstrip_protocol(name)), entry["type"] == "directory"))
+        return sorted(found)
+
+    def matches(self) -> list[Url]:
+        """The files that a URL with * or ? in it stands for, in order of names."""
+        system, path = _system(self)
+        return sorted(Url(system.unstrip_protocol(name)) for name in system.glob(path))
+
+
+Place: TypeAlias = "Path | Url"
+
+
+def is_url(path: object) -> TypeGuard[str]:
+    """Whether a path is a URL.
+
+    >>> is_url("s3://shop/photos"), is_url("C:/photos"), is_url("photos//oak.jpg")
+    (True, False, False)
+    """
+    return isinstance(path, str) and re.match(r"[A-Za-z][\w+.:-]+://", path) is not None
+
+
+def as_place(path: str | os.PathLike[str]) -> Place:
+    """A path, or a URL where it is one."""
+    return Url(path) if is_url(path) else Path(path)
+
+
+def open_url(url: str) -> BinaryIO:
+    """The file behind a URL, to be read."""
+    system, path = _system(url)
+    return cast("BinaryIO", system.open(path, "rb"))
+
+
+def _system(url: str) -> tuple[Any, str]:
+    """The file system behind a URL and the path there."""
+    fsspec = import_package("fsspec", f"reading {url}")
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        protocol = url.partition("://")[0].rpartition("::")[2].lower()
+        install = f": `pip install {PACKAGES[protocol]}`" if protocol in PACKAGES else f" ({error})"
+        raise ImportError(f"Reading {url} needs a package that is not installed{install}.") from error
+    return system, path

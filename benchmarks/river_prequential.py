@@ -64,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, default=Path("data"), help="where CIFAR lies")
     parser.add_argument("--data", nargs="*", choices=DATA_SETS, default=list(DATA_SETS), help="all, unless given")
-    parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--out", type=Path, default=RESULTS / "river_prequential.csv")
     args = parser.parse_args()
     write(args.out, [row for row in rows_of(args.out) if row["data"] not in args.data])

@@ -208,14 +208,14 @@ def p99(client: Plain, files: Files, how_long: float) -> float:
 
 
 def while_learning(client: httpx.Client, files: Files, images: str, rounds: int, how_long: float) -> dict[str, Any]:
-    pairs, plain = [], Plain(client.base_url)
+    pairs = []
     for _ in range(rounds):
-        quiet = p99(plain, files, how_long)
+        quiet = p99(Plain(client.base_url), files, how_long)
         with taught_meanwhile(str(client.base_url), files):
             before = client.get("/v1/model").json()["lesson"]
             while client.get("/v1/model").json()["lesson"] < before + 3:
                 time.sleep(0.05)  # the teacher starts
-            pairs.append((p99(plain, files, how_long), quiet))
+            pairs.append((p99(Plain(client.base_url), files, how_long), quiet))
     ratio = statistics.median(busy / quiet for busy, quiet in pairs)
     medians = [1000 * statistics.median(side) for side in zip(*pairs, strict=True)]
     told = {"over_http": f"{medians[0]:.1f} ms while learning", "in_python": f"{medians[1]:.1f} ms without (over HTTP)"}

@@ -6,7 +6,6 @@ import gc
 import io
 import json
 import tarfile
-import warnings
 import weakref
 from pathlib import Path
 
@@ -395,14 +394,3 @@ def test_broken_files_of_a_data_set_are_left_out_and_named(images, tmp_path):
     assert same_model(whole, model)
     with pytest.raises(vs.ImageError, match="None of the 1 images of a list can be read: item 0 of the list"):
         on_pixels().partial_fit([(b"no image", 1)])
-
-
-def test_a_photo_with_damaged_exif_is_read_and_turned_as_far_as_it_can_be_told(tmp_path):
-    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
-    turn = b"MM\0*\0\0\0\x08\0\x02\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"
-    odd_tag = b"\x01\x00\0\x02\0\0\0\x04abc\0\0\0\0\0"  # a width that is a text
-    for name, exif, expected in (("turned", turn + odd_tag, np.rot90(pixels, -1)), ("odd", b"garbage", pixels)):
-        Image.fromarray(pixels).save(tmp_path / f"{name}.png", exif=exif)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's
-            np.testing.assert_array_equal(vs.backbones.load_image(tmp_path / f"{name}.png"), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +158,14 @@ def test_stacks_convert_like_single_images() -> None:
     np.testing.assert_array_equal(to_rgb(stack), np.stack([load_image(each) for each in stack]))
     mask = stack[..., :1] > 127
     np.testing.assert_array_equal(to_rgb(mask)[..., 2] == 255, mask[..., 0])
+
+
+def test_a_photo_with_damaged_exif_is_read_and_turned_as_far_as_it_can_be_told(tmp_path: Path) -> None:
+    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    turn = b"MM\0*\0\0\0\x08\0\x02\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"
+    odd_tag = b"\x01\x00\0\x02\0\0\0\x04abc\0\0\0\0\0"  # a width that is a text
+    for name, exif, expected in (("turned", turn + odd_tag, np.rot90(pixels, -1)), ("odd", b"garbage", pixels)):
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png", exif=exif)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's
+            np.testing.assert_array_equal(load_image(tmp_path / f"{name}.png"), expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 
 import httpx
 import numpy as np
@@ -233,6 +234,10 @@ def test_several_models_are_served_by_their_names(tmp_path):
         client.post("/v1/models/garden/learn?label=red", content=image("red"))
         listed = {one["name"]: one["classes"] for one in client.get("/v1/models").json()["models"]}
         assert listed == {"shop": 0, "garden": 1}
+        paths = client.get("/openapi.json").json()["paths"]
+        for path in paths:
+            told = next(iter(paths[path].values())).get("parameters", [])
+            assert {one["name"] for one in told if one["in"] == "path"} == set(re.findall(r"{(\w+)}", path))
         assert client.get("/v1/model").status_code == 404
         assert "/v1/models/" in client.get("/v1/model").json()["error"]
         assert client.get("/v1/models/garden/label-studio/health").status_code == 200

@@ -133,6 +133,17 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(port, clien
     assert httpx.get(f"http://127.0.0.1:{port}/v1/model").json()["lesson"] == 0
 
 
+def test_answers_on_a_kept_connection_do_not_wait_for_delayed_acknowledgements(port):
+    """Those wait for 40 ms, where the parts of an answer are sent one by one with Nagle's algorithm on."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as kept:
+        taken = []
+        for _ in range(15):
+            began = time.perf_counter()
+            kept.get("/healthz")
+            taken.append(time.perf_counter() - began)
+    assert min(taken) < 0.03
+
+
 def test_a_port_that_is_taken_is_named_before_any_model_is_opened(port, tmp_path):
     ended = run("serve", tmp_path / "m.safetensors", "--port", port)
     assert ended.exit_code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -38,6 +39,7 @@ def create_app(engines: Mapping[str, Engine], options: Options) -> FastAPI:
     app.include_router(labelstudio.router, tags=["Label Studio"])
     app.include_router(pages.router)
     app.include_router(pages.page_routes())
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.add_exception_handler(ServeError, _of_service)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _of_parameters)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _of_routing)  # type: ignore[arg-type]
@@ -47,6 +49,23 @@ def create_app(engines: Mapping[str, Engine], options: Options) -> FastAPI:
     app.add_middleware(Record, counts=service.counts)
     logging.getLogger("votestream.serve.access").setLevel(logging.INFO if options.access_log else logging.WARNING)
     return app
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """What openapi.json says. The routes find the model by its name without declaring it: it is added here."""
+    if app.openapi_schema is None:
+        name = {
+            "name": "name",
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string"},
+            "description": "The model.",
+        }
+        for path, methods in FastAPI.openapi(app)["paths"].items():
+            for about in methods.values() if "{name}" in path else ():
+                about["parameters"] = [name, *about.get("parameters", [])]
+    assert app.openapi_schema is not None
+    return app.openapi_schema
 
 
 async def _of_service(request: Request, problem: ServeError) -> JSONResponse:

@@ -25,13 +25,15 @@ from votestream.common.exits import Refused
 from votestream.serve.web.options import Limits, Options
 
 STOP_SECONDS = 10  # what is under way may take so long when the service ends
+KEEP_SECONDS = 30  # an idle connection is kept so long for the next request
 READ_SECONDS = 60.0  # a client that does not read its answer for so long is left
 
 
 def listen(options: Options) -> socket.socket:
     """The socket that the service will listen on, or a sentence that says why there is none."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named: asyncio turns Nagle's algorithm off for such sockets only, which costs 40 ms an answer.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((options.host, options.port))
@@ -73,6 +75,7 @@ class Server(uvicorn.Server):
             log_config=None,
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=KEEP_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
             ssl_certfile=certificate and certificate[0],
             ssl_keyfile=certificate and certificate[1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 from importlib.util import find_spec
@@ -54,3 +55,13 @@ def test_versions_on_the_page_are_those_pinned(package):
     name = {"avalanche-lib": "Avalanche", "river": "river", "capymoa": "CapyMOA"}.get(package, package)
     row = next(line for line in PAGE.splitlines() if line.startswith("|") and name in line)
     assert pinned in row
+
+
+def test_accuracies_on_the_page_are_those_measured():
+    with (ROOT / "results" / "river_prequential.csv").open(newline="") as file:
+        found = {(row["model"], row["data"]): row["accuracy"] for row in csv.DictReader(file)}
+    shown = re.findall(r"^\| (?:`|river: )([\w ]+)`? \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.M)
+    assert len(shown) == len(found) / 2
+    for model, *accuracies in shown:
+        name = model.replace(" then ", " | ")
+        assert accuracies == [found[name, data] for data in ("CIFAR-10", "CIFAR-100")]

@@ -547,3 +547,9 @@ def test_a_key_whose_senders_all_hung_up_may_be_sent_again(opened, held):
     held.set()
     first.result(60)
     assert engine.learn_features(rows_of("dog"), ["dog"], key="k").result(60).lessons[0].lesson == 2
+
+
+def test_a_service_that_cannot_start_leaves_nothing_behind(tmp_path):
+    with pytest.raises(PhotoError, match="No learner for photos is called none"):
+        Engine.open(tmp_path / "shop.safetensors", EngineSettings(learner="none"))
+    assert not list(tmp_path.iterdir())

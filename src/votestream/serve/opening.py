@@ -42,6 +42,8 @@ def open_served(path: Path, settings: EngineSettings) -> tuple[ServedModel, list
         return _opened(path, settings, found, journal)
     except BaseException as problem:
         journal.close()
+        if journal.new:  # nothing is in it
+            journal.path.unlink(missing_ok=True)
         if isinstance(problem, sqlite3.Error):
             raise PhotoError(f"{journal.path} cannot be written: {problem}.") from None
         raise

@@ -39,8 +39,8 @@ class Service:
     def end(self, number=signal.SIGTERM):
         """Its exit code and what it said, after a signal."""
         self.process.send_signal(number)
-        output = self.process.communicate(timeout=30)[0]
-        return self.process.returncode, output
+        said = self.process.stdout.read()  # not by communicate(), which passes over what readline() has read ahead
+        return self.process.wait(30), said
 
 
 def command(*arguments):

@@ -217,7 +217,7 @@ function askAbout(files) {
 $("choose-button").onclick = () => pick($("file-input"), askAbout);
 $("photo-button").onclick = () => pick($("photo-input"), askAbout);
 listenForFiles({
-  ready,
+  ready: () => connection.here, // while the server gets ready, files wait
   known,
   teach: teachFiles,
   teachClasses: (found) => queue.learnClasses(new Map([...found].map(([label, files]) => [label, items(files)])), withThumbs),

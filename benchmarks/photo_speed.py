@@ -7,7 +7,7 @@ A folder of 12-megapixel JPEGs and one of 500 pixels, generated, so the files ar
 after round: the network alone on tensors that are ready, Pillow alone in as many threads as there are cores, and a new
 model that is taught the folder (opening it is not counted). Where decoding and the network share the cores, the most
 that can be had is one after the other on all of them: "of both in turn". With a GPU it is the slower of the two.
-The parts are shares of the time of the thread that runs network and learner: it waits for photos, or does the rest.
+The parts are shares of the time of the thread that learns: it waits for features, or learns and saves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from votestream.photos.learning import _Teacher
 
 SHOWN = [
     *("photos", "cores", "photos_per_second", "network_per_second", "decoding_per_second", "of_the_slower"),
-    *("of_both_in_turn", "waiting", "network", "learner"),
+    *("of_both_in_turn", "waiting", "learner"),
 ]
 FIELDS = [*SHOWN, "pixels", "files", "device", "rounds", "load", "version", "torch", "command"]
 SETTINGS: dict[str, Any] = dict.fromkeys(("backbone", "views", "stages", "learner", "budget", "max_pixels"))
@@ -121,8 +121,7 @@ def teach(folder: Path, device: str) -> tuple[float, dict[str, float]]:
     with tempfile.TemporaryDirectory() as place:
         model = Path(place, "model.safetensors")
         teacher = _Teacher(model, offer(folder), {**SETTINGS, "device": device}, None, 0, 1000)
-        spent = {"network": 0.0, "learner": 0.0}
-        teacher.backbone.of_prepared = _timed(teacher.backbone.of_prepared, spent, "network")  # type: ignore[method-assign]
+        spent = {"learner": 0.0}
         teacher.taught.learn = _timed(teacher.taught.learn, spent, "learner")  # type: ignore[method-assign]
         teacher.taught.save = _timed(teacher.taught.save, spent, "learner")  # type: ignore[method-assign]
         start = time.perf_counter()

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from votestream.common.progress import progress_bar
+from votestream.compute.place import one_thread
 from votestream.images.class_folders import composed, some
 from votestream.photos.finding import Offer, Photo
 from votestream.photos.lock import alone
+from votestream.photos.looking import Features, looked_at
 from votestream.photos.opening import check_target, open_model
 from votestream.photos.reading import Reading, readings
 from votestream.photos.sidecar import followed
@@ -152,14 +154,18 @@ class _Teacher:
                     yield replace(reading, digests=old.digests)
 
     def _learn_all(self, found: Iterator[Reading], asked: Callable[[], bool]) -> None:
+        for batch, features in looked_at(self._batches(found, asked), self.backbone):
+            self._learn(batch, features)
+
+    def _batches(self, found: Iterator[Reading], asked: Callable[[], bool]) -> Iterator[list[Reading]]:
         batch: list[Reading] = []
         for reading in found:
             batch.append(reading)
             if len(batch) == self.batch_size:
-                self._learn(batch)
+                yield batch
                 batch = []
         if batch and not asked():
-            self._learn(batch)
+            yield batch
 
     def _is_new(self, reading: Reading) -> bool:
         """Whether there is something to learn now; everything else is counted, or set aside."""
@@ -207,12 +213,12 @@ class _Teacher:
     def _count(self, label: str) -> None:
         self.lesson.learned[label] = self.lesson.learned.get(label, 0) + 1
 
-    def _learn(self, batch: list[Reading]) -> None:
-        pixels = np.stack([reading.pixels for reading in batch if reading.pixels is not None])
+    def _learn(self, batch: list[Reading], features: Features) -> None:
         labels = [reading.photo.label for reading in batch]
         mine = [self.own.get(label, label) for label in labels]
         digests = [reading.digests.content for reading in batch]
-        self.taught.learn(self.backbone.of_prepared(pixels), mine, self.lesson.task, digests)
+        with one_thread():  # steps too small to share, while the other cores read and look
+            self.taught.learn(features, mine, self.lesson.task, digests)
         for label in labels:
             self._count(label)
         if time.monotonic() - self.saved_at >= self.saving_took * (1 / SAVING - 1):

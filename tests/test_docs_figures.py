@@ -206,6 +206,23 @@ def test_the_speed_of_online_rivals_is_what_was_measured():
         }
 
 
+def test_the_speed_of_photos_is_what_was_measured():
+    (table,) = table_rows("docs/photos.md", "| photos | cores |")
+    fields = ("photos", "cores", "of_the_slower", "of_both_in_turn", "learner")
+    assert table == [[row[field] for field in fields] for row in rows_of("photo_speed")]
+
+
+def test_the_speed_of_the_service_is_what_was_measured():
+    (table,) = table_rows("docs/serve.md", "| over HTTP, beside")
+    told = {(row["what"], row["images"]): row for row in rows_of("serve_speed")}
+    kinds = list(dict.fromkeys(images for _, images in told))
+    shown = {(what, kind): text for what, *texts in table for kind, text in zip(kinds, texts, strict=True)}
+    assert shown == {
+        cell: f"{row['overhead_ms']} ms more" if row["overhead_ms"] else f"{row['ratio']} times"
+        for cell, row in told.items()
+    }
+
+
 @pytest.fixture(scope="module")
 def in_many_passes():
     """Avg after the first task and Last of `offline`, as docs show them: ours, and the paper's."""

@@ -13,7 +13,8 @@ from votestream.bench.command import without_places
 from votestream.bench.metrics import interval
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-COMMAND = without_places("python", sys.argv)  # what every row says it was made by
+# What every row says it was made by.
+COMMAND = without_places("python", [f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
 """Learning and predicting over HTTP beside the same calls in Python, in one run.
 
     python benchmarks/serve_speed.py                    # writes results/serve_speed.csv
-    python benchmarks/serve_speed.py --rounds 3 --seconds 3 --out /tmp/speed.csv
+    python benchmarks/serve_speed.py --rounds 3 --seconds 3 --out speed.csv
 
 `votestream serve` runs in a process of its own; this one sends requests and makes the same calls itself, in turns: a
 ratio is taken within each round, and the median round is reported. In Python, an image is decoded and looked at, and an

@@ -348,3 +348,21 @@ def test_a_model_file_changed_while_it_is_served_is_not_overwritten(path):
     engine = Engine.open(path, EngineSettings())
     engine.close()
     assert vs.load(path).classes_.tolist() == ["cat", "dog", "fir"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ({"learner": "ncm"}, "begun with the learner gaussian_voting, which stays: leave --learner out"),
+        ({"budget": 7}, "begun with gaussian_voting, which keeps no exemplars: leave --budget out"),
+        ({"backbone": "tiny"}, "taught through the backbone pixels, not tiny: leave --backbone out"),
+        ({"views": "3"}, "taught with the views 2: leave --views out"),
+    ],
+)
+def test_what_a_served_model_was_begun_with_stays(tmp_path, wish, why):
+    path = tmp_path / "shop.safetensors"
+    vs.ImageClassifier("pixels", vs.GaussianVoting()).partial_fit(np.zeros((2, 2, 2, 3), np.uint8), ["a", "b"]).save(
+        path
+    )
+    with pytest.raises(PhotoError, match=why):
+        Engine.open(path, EngineSettings(**wish))

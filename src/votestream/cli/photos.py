@@ -30,6 +30,13 @@ MaxPixels = Annotated[
     int | None,
     typer.Option(min=1, help="Skip larger photos; JPEGs may have 3 times as many.", show_default="70000000"),
 ]
+LearnerName = Annotated[
+    str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
+]
+Budget = Annotated[
+    int | None,
+    typer.Option(min=1, help="Exemplars kept, by learners that keep any; only for a new model.", show_default="2000"),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
@@ -50,15 +57,8 @@ def learn(
     ] = None,
     views: Views = None,
     stages: Stages = None,
-    learner: Annotated[
-        str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Exemplars kept, by learners that keep any; only for a new model.", show_default="2000"
-        ),
-    ] = None,
+    learner: LearnerName = None,
+    budget: Budget = None,
     task: Annotated[
         str | None, typer.Option(help="A name for the task that this run's new classes form.", show_default="run N")
     ] = None,

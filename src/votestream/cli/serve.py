@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from votestream.cli.looks import Stages, Views
-from votestream.cli.photos import Device, MaxPixels
+from votestream.cli.photos import Budget, Device, LearnerName, MaxPixels
 from votestream.common.exits import CODES, INTERRUPTED, Refused, note
 from votestream.common.extras import install_extra
 from votestream.common.printing import shown
@@ -61,15 +61,8 @@ def serve(
     ] = None,
     views: Views = None,
     stages: Stages = None,
-    learner: Annotated[
-        str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Exemplars kept, by learners that keep any; only for a new model.", show_default="2000"
-        ),
-    ] = None,
+    learner: LearnerName = None,
+    budget: Budget = None,
     device: Device = None,
     max_pixels: MaxPixels = None,
     sample: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from votestream.core.held_bytes import held_bytes
 from votestream.core.labelled import Labelled
 from votestream.core.mergeable import take_in
 from votestream.core.renamed import taking_old_names, with_new_names
+from votestream.core.settings import check_settings
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.core.tasks import TaskLedger
 from votestream.core.tracked import report_of, tested_lessons, tracker_of
@@ -332,17 +332,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
 
     def _check_settings(self) -> None:
         """Complain about constructor arguments, given or set since; those checked last are not checked again."""
-        values = tuple([self.__dict__[name] for name in _argument_names(type(self))])  # type: ignore[arg-type]
-        if values == self._guard.checked:
-            return
-        self._check_params()
-        for name in self._never_changed() if self._is_fitted() else ():
-            if getattr(self, name) != self._began[name]:
-                raise ValueError(
-                    f"{name} was {self._began[name]!r} when learning began and cannot be changed to "
-                    f"{getattr(self, name)!r} now; set it back, or teach a new model"
-                )
-        self._guard.checked = values
+        check_settings(self)
 
     def _never_changed(self) -> tuple[str, ...]:
         return (*self._fixed, "track") if hasattr(self, "track") else self._fixed
@@ -398,8 +388,3 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
             raise RuntimeError("learning was interrupted in the middle of a call; go on from the last saved model")
         if not self._is_fitted():
             raise NotFittedError(f"this {type(self).__name__} has learned nothing yet; call partial_fit first")
-
-
-@cache
-def _argument_names(cls: type[Learner]) -> list[str]:
-    return cls._get_param_names()

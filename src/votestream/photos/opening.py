@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
 from votestream.backbones.choosing import FOR_PHOTOS, FOR_SMALL, choose_backbone
 from votestream.backbones.looks import chosen
+from votestream.backbones.reference import describe
 from votestream.backbones.stages import as_names
 from votestream.common.validation import as_device
 from votestream.images.urls import Place
@@ -50,7 +51,7 @@ def open_model(path: Path, settings: dict[str, Any], seed: int, photos: Sequence
         learner = new_learner(settings["learner"] or LEARNER, settings["budget"], seed, device or "auto")
         return _new(settings, learner, photos)
     model = load_on_photos(path, device)
-    _check_unchanged(path, model, settings)
+    check_unchanged(path, describe(model.backbone_), model.learner_, settings)
     if not hasattr(model.learner_, "class_counts_"):
         raise PhotoError(f"{path} was begun with {model.learner_.name}, which counts no photos: only Python can go on.")
     return Opened(model.backbone_, model.learner_, _better(path, model.backbone_, photos))
@@ -80,26 +81,39 @@ def _better(path: Path, backbone: Backbone, photos: Sequence[Place]) -> str:
     )
 
 
-def _check_unchanged(path: Path, model: ImageClassifier, settings: dict[str, Any]) -> None:
-    """What a model was begun with stays: a wish for something else is not passed over."""
-    backbone, learner, budget = model.backbone_.name, model.learner_.name, getattr(model.learner_, "budget", None)
+def check_unchanged(path: Path, about: dict[str, Any] | None, learner: Learner, settings: Mapping[str, Any]) -> None:
+    """What a model was begun with stays: a wish for something else is not passed over.
+
+    `about` is what `describe` says of its backbone; None where it was taught rows of numbers.
+    """
+    budget = getattr(learner, "budget", None)
+    wished = [name for name in ("backbone", "views", "stages") if settings[name] is not None]
+    if about is None:
+        begun, option = "taught rows of numbers", f"--{wished[0]}" if wished else ""
+    else:
+        begun, option = _other_look(about, settings)
+    if not option and settings["learner"] not in (None, learner.name):
+        begun, option = f"begun with the learner {learner.name}, which stays", "--learner"
+    elif not option and settings["budget"] not in (None, budget):
+        kept = f"a budget of {budget}, which stays" if budget else f"{learner.name}, which keeps no exemplars"
+        begun, option = f"begun with {kept}", "--budget"
+    if option:
+        raise PhotoError(f"{path} was {begun}: leave {option} out, or name another file for a new model.")
+
+
+def _other_look(about: dict[str, Any], settings: Mapping[str, Any]) -> tuple[str, str]:
+    """What a model's backbone is, and the option that asks for another; no option where none does."""
+    backbone, own = about["name"], about.get("stages")
+    own_views = about.get("views", [str(about["input_size"])])
+    if settings["backbone"] not in (None, backbone):
+        return f"taught through the backbone {backbone}, not {settings['backbone']}", "--backbone"
     look = chosen(backbone, settings["views"], settings["stages"])
     views, stages = (as_names(look[key], key) if key in look else None for key in ("views", "stages"))
-    if settings["backbone"] not in (None, backbone):
-        begun, option = f"taught through the backbone {backbone}, not {settings['backbone']}", "--backbone"
-    elif views not in (None, tuple(map(str, model.backbone_.views))):
-        begun, option = f"taught with the views {','.join(map(str, model.backbone_.views))}", "--views"
-    elif stages not in (None, model.backbone_.stages):
-        own = model.backbone_.stages
-        begun, option = f"taught with {'the stages ' + ','.join(own) if own else 'no stages named'}", "--stages"
-    elif settings["learner"] not in (None, learner):
-        begun, option = f"begun with the learner {learner}, which stays", "--learner"
-    elif settings["budget"] not in (None, budget):
-        kept = f"a budget of {budget}, which stays" if budget else f"{learner}, which keeps no exemplars"
-        begun, option = f"begun with {kept}", "--budget"
-    else:
-        return
-    raise PhotoError(f"{path} was {begun}: leave {option} out, or name another file for a new model.")
+    if views not in (None, tuple(own_views)):
+        return f"taught with the views {','.join(own_views)}", "--views"
+    if stages not in (None, own and tuple(own)):
+        return f"taught with {'the stages ' + ','.join(own) if own else 'no stages named'}", "--stages"
+    return "", ""
 
 
 def new_learner(name: str, budget: int | None, seed: int, device: str) -> Learner:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import sqlite3
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from votestream.common.printing import shown
 from votestream.core.registry import LEARNERS, from_parts
 from votestream.io import model_files
 from votestream.io.file_header import learner_in
 from votestream.learners import Learner
 from votestream.life.journal import fingerprint
 from votestream.photos.finding import PhotoError
-from votestream.photos.opening import LEARNER, as_sentence, check_device, new_learner
+from votestream.photos.opening import LEARNER, as_sentence, check_device, check_unchanged, new_learner
 from votestream.serve.changes import calls_of, make_again, samples_of
 from votestream.serve.journal import Entry, Folded, LessonsFile, journal_beside
 from votestream.serve.photo_notes import finish_photos
@@ -139,13 +139,7 @@ def _found(path: Path, settings: EngineSettings) -> Found:
     except (ValueError, OSError) as problem:
         raise PhotoError(as_sentence(problem)) from None
     backbone = header.get("backbone")
-    for option, wish, own in (
-        ("--backbone", settings.backbone, backbone and backbone["name"]),
-        ("--learner", settings.learner, learner.name),
-    ):
-        if wish not in (None, own):
-            begun = "taught rows of numbers" if own is None else f"begun with {shown(own)}, which stays"
-            raise PhotoError(f"{path} was {begun}: leave {option} out, or name another file for a new model.")
+    check_unchanged(path, backbone, learner, asdict(settings))
     learner = finish_photos(path, learner, backbone)
     return Found(learner, backbone, fingerprint(learner) or "")
 

@@ -15,9 +15,9 @@ from votestream.common.validation import as_features, as_labels, check_choice, c
 from votestream.compute.place import Place
 from votestream.compute.random_pool import RandomPool
 from votestream.core.guard import learned
-from votestream.core.presets import given_or_preset
 from votestream.core.refresh import last_refresh
 from votestream.core.registry import register
+from votestream.core.settings import given_or_preset
 from votestream.core.vote import Vote
 from votestream.io.array_checks import take, take_scale
 from votestream.io.model_files import joined, part_of

@@ -13,8 +13,8 @@ from votestream.common.validation import check_choice, check_positive, warn_of_o
 from votestream.compute.place import Array, Place
 from votestream.core.guard import learned
 from votestream.core.learner import Learner
-from votestream.core.presets import given_or_preset
 from votestream.core.registry import register
+from votestream.core.settings import given_or_preset
 from votestream.io.array_checks import demand, take
 from votestream.io.model_files import joined, part_of
 from votestream.learners.statistics.linear_rule import onto_simplex, slices

@@ -8,11 +8,8 @@ from importlib import import_module
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-import torch
-
 from votestream.common.cores import usable_cores
 from votestream.common.extras import install_extra
-from votestream.compute.place import one_thread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -122,6 +119,10 @@ def executor(on: str, workers: int | None = None) -> Executor:
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """torch and BLAS do what is inside on one thread: how a sum is split among threads shows in its last bits."""
+    import torch  # here, as workers import this file, and not all of them need it
+
+    from votestream.compute.place import one_thread
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

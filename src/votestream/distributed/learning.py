@@ -67,8 +67,9 @@ def learn(
 
     A call that fails or is interrupted leaves the model as it was. Image files that cannot be read are left out; a
     warning names them. With `track=True`, the model as it was when the call began predicts each sample; where it had
-    learned nothing, there are no tests. Memory, in this process: the model twice, about log2(chunks) parts, and what is
-    in flight, two chunks a worker.
+    learned nothing, there are no tests. Everything computes on one thread a worker, "here" too. Memory in this process,
+    beside the model: two more of its size at the end, about log2(chunks) parts on the way, and what is in flight, two
+    chunks a worker; of learners that cannot be merged, also the features of chunks that came before their turn.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)

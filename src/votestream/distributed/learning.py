@@ -21,6 +21,7 @@ from votestream.images.convert import as_sequence
 from votestream.images.files import DataWarning, ImageError
 from votestream.images.labelled import brings_labels, labelled_images
 from votestream.images.measure import SAMPLE
+from votestream.life.journal import fingerprint
 from votestream.pipeline import ImageClassifier
 
 M = TypeVar("M", bound=Learner)
@@ -90,6 +91,7 @@ def learn(
     else:
         chunks, look, total, names = _rows(X, y, model, chunk)
         unit = "rows"
+    before = fingerprint(learner)
     with nullcontext(on) if not isinstance(on, str) else executor(on, workers) as place:
         many = f"{place.workers} worker{'s' * (place.workers > 1)}"
         with progress_bar(f"Learning, {many}", total, unit=unit) as advance:
@@ -100,21 +102,21 @@ def learn(
         raise ImageError(f"None of the {outcome.images} images can be read: {left_out[0]}")
     if names is not None and not learner._is_fitted():
         taught.feature_names_in_ = names
-    adopt(model, learner, taught)
+    with model._guard.lock:
+        if fingerprint(learner) != before:
+            raise RuntimeError(
+                "the model has changed while the workers learned, and what they learned is not in it: let one at a "
+                "time teach it; with a store, the same call finds what is done"
+            )
+        take_over(learner, taught)
+        if isinstance(model, ImageClassifier):
+            model._fitted = learner
     if left_out:
         told = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
         warnings.warn(
             f"{len(left_out)} of the {outcome.images} images were left out: {told}", DataWarning, stacklevel=2
         )
     return model
-
-
-def adopt(model: Learner, learner: Learner, taught: Learner) -> None:
-    """The model, whose learner was `learner`, has learned what `taught` has."""
-    with model._guard.lock:
-        take_over(learner, taught)
-        if isinstance(model, ImageClassifier):
-            model._fitted = learner
 
 
 def _images(X: Any, y: ArrayLike | None, model: ImageClassifier, size: int) -> tuple[Iterator[Chunk], Look, int | None]:

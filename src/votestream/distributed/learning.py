@@ -77,8 +77,8 @@ def learn(
     >>> y = rng.integers(0, 3, 1000)
     >>> X = rng.normal(size=(1000, 8)) + 3 * np.eye(8)[y]
     >>> model = vs.learn(X, y, vs.GaussianVoting(), chunk=100)
-    >>> model.class_counts_.sum(), bool(model.score(X, y) > 0.95)
-    (np.int64(1000), True)
+    >>> int(model.class_counts_.sum()), bool(model.score(X, y) > 0.95)
+    (1000, True)
     """
     check_positive("chunk", chunk, int)
     if task is not None:
@@ -105,8 +105,8 @@ def learn(
     with model._guard.lock:
         if fingerprint(learner) != before:
             raise RuntimeError(
-                "the model has changed while the workers learned, and what they learned is not in it: let one at a "
-                "time teach it; with a store, the same call finds what is done"
+                "the model has changed while the workers learned, and what they learned is not in it: let one call at "
+                "a time teach it"
             )
         take_over(learner, taught)
         if isinstance(model, ImageClassifier):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 VERMILION, BLUE, ORANGE, GREEN = "#d55e00", "#0072b2", "#e69f00", "#009e73"
 PURPLE, SKY, OLIVE, GREY = "#cc79a7", "#56b4e9", "#8f8f1f", "#7f7f7f"
 RIVALS_COLOURS = (GREEN, ORANGE, PURPLE, SKY, OLIVE, GREY)  # ours have the two others to themselves
+DASHES = ("solid", "dashed", "dotted", "dashdot")
 SHAPES = ("circle", "square", "up", "diamond", "down", "plus", "cross", "star")
 
 METHODS = {
@@ -54,11 +55,11 @@ METHODS = {
     "Upper bound: linear, on all features": (GREY, "star"),
     "Upper bound: all images at once": (GREY, "star"),
 }
-# What comes after a method's name in the labels of its variants. Dashes may be "solid", "dashed", "dotted", "dashdot".
+# What comes after a method's name in the labels of its variants, and how its lines are drawn: the last counts.
 VARIANTS = {
     "to the letter": "dotted",
     "short": "dashed",
-    "offline": "dashed",
+    "offline": "dashdot",
     "online": "solid",
     "authors' decay": "dotted",
     "without clipping": "dotted",
@@ -71,7 +72,7 @@ VARIANTS = {
     "pilot": "solid",
 }
 OURS = ("CandidatesVoting", "GaussianVoting")
-FILLED = ("online", "offline", "pilot", "short")
+FILLED = ("online", "offline", "pilot", "short")  # variants whose shapes are not hollow
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,13 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
     >>> looks(["GSS", "GSS, to the letter"])["GSS, to the letter"]
     Look(colour='#8f8f1f', shape='plus', dashes='dotted', hollow=True)
     """
-    others: dict[str, tuple[str, str]] = {}
+    others: dict[str, Look] = {}
     made = {}
     for label in dict.fromkeys(labels):
         method, variants = split(label)
-        if method not in METHODS and method not in others:
-            others[method] = _free(len(others))
-        colour, shape = METHODS.get(method) or others[method]
-        dashes = {VARIANTS[each] for each in variants} - {"solid"} or {"solid"}
-        hollow = any(each not in FILLED for each in variants)
-        made[label] = Look(colour, shape, dashes.pop() if len(dashes) == 1 else "dashdot", hollow)
+        look = Look(*METHODS[method]) if method in METHODS else others.setdefault(method, _free(len(others)))
+        dashes = VARIANTS[variants[-1]] if variants else look.dashes
+        made[label] = Look(look.colour, look.shape, dashes, hollow=any(each not in FILLED for each in variants))
     return made
 
 
@@ -114,9 +112,10 @@ def split(label: str) -> tuple[str, tuple[str, ...]]:
     return ", ".join([first, *(part for part in parts if part not in VARIANTS)]), variants
 
 
-def _free(number: int) -> tuple[str, str]:
-    """A colour and a shape that no known method has: colours in turn, and with each the shapes that are left."""
+def _free(number: int) -> Look:
+    """What no known method has: colours in turn, with each the shapes that are left, and then dashes."""
     turn, place = divmod(number, len(RIVALS_COLOURS))
     colour = RIVALS_COLOURS[place]
     left = [shape for shape in SHAPES if (colour, shape) not in METHODS.values()]
-    return colour, left[turn % len(left)]
+    again, place = divmod(turn, len(left))
+    return Look(colour, left[place], DASHES[again % len(DASHES)])

@@ -43,6 +43,7 @@ TABLES := online ablation augmentation beta offline weight-norms storage bytes r
 tables: $(VENV)/installed
 	mkdir -p docs/tables
 	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done
+	$(BIN)/votestream bench plot online ablation augmentation offline --kind paper --out docs/images/against_the_paper.png
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -189,9 +189,9 @@ def _draw_beside(axes: Any, beside: Beside, place: float, colour: str) -> None:
     if beside.paper is not None:
         axes.plot([beside.paper], [place], "|", color="black", markersize=9, markeredgewidth=2.2, zorder=4)
     for number, mark in enumerate(beside.marks):
-        y = place - 0.3 * (number - (len(beside.marks) - 1) / 2)
+        y = place - 0.4 * (number - (len(beside.marks) - 1) / 2)
         if beside.paper is not None:
-            axes.plot([beside.paper, mark.mean], [y, y], "-", color=colour, linewidth=0.8, alpha=0.5)
+            axes.plot([beside.paper, mark.mean], [y, y], "-", color="0.6", linewidth=0.7)
         axes.errorbar(mark.mean, y, xerr=mark.half, **_drawn_as(mark.variant, mark.seeds, colour))
 
 
@@ -202,7 +202,7 @@ def _drawn_as(variant: str, seeds: int, colour: str) -> dict[str, Any]:
         "markerfacecolor": "white" if seeds == 1 else colour,
         "markersize": 4.5,
         "linestyle": "none",
-        "elinewidth": 1.0,
+        "elinewidth": 1.6,
     }
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from votestream.bench.looks import split
+from votestream.bench.looks import BESIDE, split
 from votestream.bench.metrics import anytime_of, interval, measured, n_tasks, norms_of, trend
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Line, Rows, blocks, by_stream, kind_and_rate, stream_title
@@ -30,7 +30,6 @@ TABLES = {
     "offline": "Offline methods",
 }
 SAID = {"Last": "accuracy after the last task (%)", "Avg": "accuracy, mean over tasks (%)"}
-BESIDE = ("", "to the letter", "short")  # variants that stand beside the paper's figure; tables have the others too
 # The paper's backbone is a ResNet-50 there: what we measured with a larger network of ours stands beside it.
 LARGER = {"offline": "efficientnet_lite0"}
 SPREAD = 0.5  # of the way from one task to the next: points of the same task stand beside one another in it

@@ -72,6 +72,9 @@ VARIANTS = {
     "pilot": "solid",
 }
 OURS = ("CandidatesVoting", "GaussianVoting")
+# Beside the paper's figures: the colours of methods that the paper has and of others, and the variants that are shown.
+COMPARED = {"papers": BLUE, "others": VERMILION}
+BESIDE = {"": "circle", "to the letter": "up", "short": "square"}
 FILLED = ("online", "offline", "pilot", "short")  # variants whose shapes are not hollow
 
 

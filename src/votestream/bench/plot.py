@@ -8,7 +8,7 @@ from typing import Any
 
 from votestream.bench.figures import Beside, Comparison, Matrix, Panel, joined, names
 from votestream.bench.kinds import Style, find_kind
-from votestream.bench.looks import BLUE, OURS, VERMILION, Look, looks
+from votestream.bench.looks import BESIDE, COMPARED, OURS, Look, looks
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
 from votestream.common.printing import size
@@ -24,7 +24,6 @@ MARKERS = {
     "star": "*",
 }
 LINES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-."}
-VARIANT_MARKERS = {"": "o", "to the letter": "^", "short": "s"}
 LINE_HEIGHT, HEAD_HEIGHT, LEGEND_HEIGHT = 0.15, 0.62, 0.6  # inches; the head is what stands above and below the lines
 
 
@@ -175,7 +174,7 @@ def _draw_column(axes: Any, table: Comparison, column: str) -> None:
         axes.axhspan(min(places.values()) - 0.8, -len(table.papers), color="0.94", zorder=0)
     for method, place in places.items():
         if column in table.cells[method]:
-            colour = BLUE if method in table.papers else VERMILION
+            colour = COMPARED["papers" if method in table.papers else "others"]
             _draw_beside(axes, table.cells[method][column], place, colour)
     axes.set_title(column, fontsize=9)
     axes.tick_params(axis="x", labelsize=8)
@@ -197,7 +196,7 @@ def _draw_beside(axes: Any, beside: Beside, place: float, colour: str) -> None:
 
 def _drawn_as(variant: str, seeds: int, colour: str) -> dict[str, Any]:
     return {
-        "marker": VARIANT_MARKERS[variant],
+        "marker": MARKERS[BESIDE[variant]],
         "color": colour,
         "markerfacecolor": "white" if seeds == 1 else colour,
         "markersize": 4.5,
@@ -210,7 +209,7 @@ def _explain(part: Any) -> None:
     """What ticks and marks are."""
     from matplotlib.lines import Line2D
 
-    def shown(label: str, variant: str = "", seeds: int = 3, colour: str = BLUE) -> Any:
+    def shown(label: str, variant: str = "", seeds: int = 3, colour: str = COMPARED["papers"]) -> Any:
         how = {name: value for name, value in _drawn_as(variant, seeds, colour).items() if name != "elinewidth"}
         return Line2D([], [], label=label, **how)
 
@@ -221,6 +220,6 @@ def _explain(part: Any) -> None:
         shown("one seed", seeds=1),
         shown("to the letter", "to the letter"),
         shown("short: a fifth of the passes", "short"),
-        shown("not in the paper", colour=VERMILION),
+        shown("not in the paper", colour=COMPARED["others"]),
     ]
     part.legend(handles=handles, loc="center", ncols=3, fontsize=9, frameon=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from dataclasses import asdict
 from importlib import resources
 from typing import Any
@@ -11,16 +12,16 @@ from typing import Any
 from votestream._version import __version__
 from votestream.bench.figures import TABLES, against_paper, in_full, joined, names
 from votestream.bench.kinds import find_kind
-from votestream.bench.looks import looks
+from votestream.bench.looks import BESIDE, COMPARED, OURS, looks
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Block, Rows, best_places, blocks, body, failures, groups, header, note
 
 AGAINST = (
     '<section id="against-the-paper"><h2>Where we stand against the paper</h2>'
-    '<div class="plot" data-suite="against-the-paper"></div>'
     '<p class="note">A tick is the paper\'s figure, a mark is ours: the mean over seeds with its 95 % interval, hollow '
     "where there is one seed; triangles are read to the letter, squares make a fifth of the passes. Methods on grey "
-    "are not in the paper. The backbones differ: docs/reproduction.md says what cannot be the same.</p></section>"
+    "are not in the paper. The backbones differ: docs/reproduction.md says what cannot be the same.</p>"
+    '<div class="plot" data-suite="against-the-paper"></div></section>'
 )
 
 
@@ -35,10 +36,9 @@ def page(found: list[tuple[Suite, Rows]]) -> str:
     if compared:
         data["against-the-paper"] = {"panels": [asdict(table) for table in compared], "style": {}, "looks": {}}
     about = f"VoteStream {__version__}, {sum(len(rows) for _, rows in found):,} runs"
-    text = {"LINKS": links, "SECTIONS": "\n".join(sections), "ABOUT": about, "DATA": _safe(data)}
-    for mark, put in text.items():
-        template = template.replace(f"{{{{{mark}}}}}", put)
-    return template
+    declared = _safe({"OURS": OURS, "COMPARED": COMPARED, "BESIDE": BESIDE})
+    text = {"LINKS": links, "SECTIONS": "\n".join(sections), "ABOUT": about, "DATA": _safe(data), "DECLARED": declared}
+    return re.sub(r"{{([A-Z]+)}}", lambda mark: text[mark[1]], template)  # at once: what is put in stays as it is
 
 
 def _section(suite: Suite, rows: Rows) -> str:

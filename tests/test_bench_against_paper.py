@@ -1,4 +1,4 @@
-"""The paper's figures beside ours, the look of a method in every plot, and what tables mark as the best."""
+"""The paper's figures beside ours, the appearance of a method in every plot, and what tables mark as the best."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from test_bench import row, rows_of
 from votestream.bench import paper
+from votestream.bench.appearance import METHODS, OURS, appearances, split
 from votestream.bench.figures import Beside, Mark, against_paper, joined
 from votestream.bench.kinds import KINDS
-from votestream.bench.looks import METHODS, OURS, looks, split
 from votestream.bench.methods import rivals
 from votestream.bench.report import page
 from votestream.bench.results import Results
@@ -130,27 +130,27 @@ def test_several_suites_make_one_figure_of_one_kind(tmp_path):
     assert "The rows of bytes have nothing to draw" in " ".join(told.output.split())
 
 
-# ---- looks --------------------------------------------------------------------------------------
+# ---- appearance ---------------------------------------------------------------------------------
 
 
-def test_every_method_of_our_suites_has_a_look_of_its_own_which_is_the_same_everywhere():
+def test_every_method_of_our_suites_has_an_appearance_of_its_own_which_is_the_same_everywhere():
     for suite in (suite for suite in SUITES.values() if suite.name != "rates"):  # whose lines are named by families
         labels = list(dict.fromkeys(m.label for m in suite.methods))
-        assert {split(label)[0] for label in labels} <= set(METHODS)
-        assert len(set(looks(labels).values())) == len(labels), suite.name
+        assert not {split(label)[0] for label in labels} - set(METHODS), "bench/appearance.py declares each"
+        assert len(set(appearances(labels).values())) == len(labels), suite.name
         for label in labels:
-            assert looks([label])[label] == looks(labels)[label]
+            assert appearances([label])[label] == appearances(labels)[label]
 
 
 def test_colours_of_ours_are_nobody_elses():
     ours = {colour for method, (colour, _) in METHODS.items() if method in OURS}
     known = {split(m.label)[0] for m in SUITES["online"].methods} | {"SRDA", "KLDA", "RanDumb", "F-OAL"}
     assert not [method for method in known if METHODS[method][0] in ours and not method.startswith(OURS)]
-    assert not [look for look in looks(map(str, range(30))).values() if look.colour in ours]
+    assert not [look for look in appearances(map(str, range(30))).values() if look.colour in ours]
 
 
 def test_a_variant_has_its_methods_colour_and_shape_and_other_dashes():
-    full, short, decay = looks(["LwF", "LwF, short", "LwF, authors' decay"]).values()
+    full, short, decay = appearances(["LwF", "LwF, short", "LwF, authors' decay"]).values()
     assert {(each.colour, each.shape) for each in (full, short, decay)} == {(full.colour, full.shape)}
     assert (full.dashes, short.dashes, decay.dashes) == ("solid", "dashed", "dotted")
 

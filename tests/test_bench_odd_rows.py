@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from test_bench import blobs, row, rows_of
+from votestream.bench.appearance import appearances
 from votestream.bench.figures import norms
 from votestream.bench.finding import added_methods, make_stream
-from votestream.bench.looks import looks
 from votestream.bench.metrics import accuracy, measured, norms_of
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results, ResultsError
@@ -189,7 +189,7 @@ def test_a_budget_that_is_no_count_stands_in_the_name(tmp_path):
 
 
 def test_no_two_of_thirty_methods_look_the_same():
-    assert len(set(looks([str(i) for i in range(30)]).values())) == 30
+    assert len(set(appearances([str(i) for i in range(30)]).values())) == 30
 
 
 def test_what_is_no_stream_is_told():

@@ -13,9 +13,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from test_bench import row, rows_of
+from votestream.bench.appearance import appearances
 from votestream.bench.figures import against_rates, curves, names
 from votestream.bench.kinds import KINDS, Kind, Style
-from votestream.bench.looks import looks
 from votestream.bench.metrics import METRICS
 from votestream.bench.plot import _draw_panel, _draw_panels, plot_suite
 from votestream.bench.report import page
@@ -62,7 +62,7 @@ def test_the_interval_of_two_seeds_does_not_stretch_the_axis(tmp_path):
     (panel,) = curves(SUITES["online"], rows_of(tmp_path, *made))
     assert panel.series[0].half[0] > 100
     axes = figure.Figure().subplots()
-    _draw_panel(axes, panel, KINDS["curves"].style, looks(["NCM"]))
+    _draw_panel(axes, panel, KINDS["curves"].style, appearances(["NCM"]))
     assert axes.get_ylim() == (0, 100)
 
 

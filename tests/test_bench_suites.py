@@ -333,7 +333,7 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
     told = CliRunner().invoke(app, ["bench", "report", "--results", str(norm_rows), "--out", "page.html"])
     assert told.exit_code == 0, told.output
     data = json.loads(re.search(r'id="data">(.*?)</script>', Path("page.html").read_text()).group(1))
-    style, panels, looks = data["weight-norms"].values()
+    style, panels, appearances = data["weight-norms"].values()
     assert style["point"] == "for class {x}"
     assert [(panel["title"], len(panel["series"])) for panel in panels] == [
         ("Plain training (CN)\nby classes a task", 6),
@@ -342,7 +342,7 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
         ("Distillation (KD) and exemplars (CN + Exp)\nCIFAR-100, steps of 5, Q = 1,000", 4),
     ]
     (drawn,) = [s for s in panels[3]["series"] if s["label"] == "KD, offline, short"]
-    assert {s["label"]: looks[s["label"]]["dashes"] for s in panels[3]["series"]} == {
+    assert {s["label"]: appearances[s["label"]]["dashes"] for s in panels[3]["series"]} == {
         **{f"{row}, offline, short": "dashed" for row in ("KD", "CN + Exp")},
         **{f"{row}, online": "solid" for row in ("KD", "CN + Exp")},
     }

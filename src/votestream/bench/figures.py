@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from votestream.bench.looks import BESIDE, split
+from votestream.bench.appearance import BESIDE, split
 from votestream.bench.metrics import anytime_of, interval, measured, n_tasks, norms_of, trend
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Line, Rows, blocks, by_stream, kind_and_rate, stream_title

@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from votestream.bench.appearance import BESIDE, COMPARED, OURS, Appearance, appearances
 from votestream.bench.figures import Beside, Comparison, Matrix, Panel, joined, names
 from votestream.bench.kinds import Style, find_kind
-from votestream.bench.looks import BESIDE, COMPARED, OURS, Look, looks
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
 from votestream.common.printing import size
@@ -68,7 +68,7 @@ def _draw_panels(figure: Any, panels: list[Panel | Matrix], style: Style, order:
     width = max(4.5 * across, 7.0)  # inches; a single panel has a legend beside which it must not look small
     figure.set_size_inches(width, (4.8 if matrices else 4.2) * down)
     axes = figure.subplots(down, across, squeeze=False).ravel()
-    drawn_as = looks(order)
+    drawn_as = appearances(order)
     for each, panel in zip(axes, panels, strict=False):
         each.set_title(panel.title, fontsize=9)
         if isinstance(panel, Matrix):
@@ -90,7 +90,7 @@ def _draw_panels(figure: Any, panels: list[Panel | Matrix], style: Style, order:
         figure.legend(handles, order, loc="outside lower center", ncols=columns, fontsize=8, handlelength=3.5)
 
 
-def _draw_panel(axes: Any, panel: Panel, style: Style, drawn_as: dict[str, Look]) -> None:
+def _draw_panel(axes: Any, panel: Panel, style: Style, drawn_as: dict[str, Appearance]) -> None:
     for series in panel.series:
         look = drawn_as[series.label]
         line = {"color": look.colour, "linestyle": LINES[look.dashes], "label": series.label}

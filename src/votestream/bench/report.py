@@ -10,9 +10,9 @@ from importlib import resources
 from typing import Any
 
 from votestream._version import __version__
+from votestream.bench.appearance import BESIDE, COMPARED, OURS, appearances
 from votestream.bench.figures import TABLES, against_paper, in_full, joined, names
 from votestream.bench.kinds import find_kind
-from votestream.bench.looks import BESIDE, COMPARED, OURS, looks
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Block, Rows, best_places, blocks, body, failures, groups, header, note
 
@@ -34,7 +34,7 @@ def page(found: list[tuple[Suite, Rows]]) -> str:
     links = " ".join(f'<a href="#{name}">{name}</a>' for name in linked)
     data = {suite.name: _plots(suite, rows) for suite, rows in found if suite.plot}
     if compared:
-        data["against-the-paper"] = {"panels": [asdict(table) for table in compared], "style": {}, "looks": {}}
+        data["against-the-paper"] = {"panels": [asdict(table) for table in compared], "style": {}, "appearances": {}}
     about = f"VoteStream {__version__}, {sum(len(rows) for _, rows in found):,} runs"
     declared = _safe({"OURS": OURS, "COMPARED": COMPARED, "BESIDE": BESIDE})
     text = {"LINKS": links, "SECTIONS": "\n".join(sections), "ABOUT": about, "DATA": _safe(data), "DECLARED": declared}
@@ -83,7 +83,7 @@ def _plots(suite: Suite, rows: Rows) -> dict[str, Any]:
     return {
         "style": asdict(kind.style),
         "panels": [asdict(panel) for panel in panels],
-        "looks": {label: asdict(look) for label, look in looks(names(suite, panels)).items()},
+        "appearances": {label: asdict(look) for label, look in appearances(names(suite, panels)).items()},
     }
 
 

@@ -67,7 +67,11 @@ VARIANTS = {
     "3 pairs": "dotted",
     "no limit": "solid",
     "3 MB": "solid",
+    "1000 random features": "solid",
     "2000 random features": "solid",
+    "5000 random features": "solid",
+    "5 draws of 5000 random features": "solid",
+    "two stages": "dotted",
     "beta 0.5": "dotted",
     "pilot": "solid",
 }
@@ -79,7 +83,7 @@ FILLED = ("online", "offline", "pilot", "short")  # variants whose shapes are no
 
 
 @dataclass(frozen=True)
-class Look:
+class Appearance:
     """Of a method's points and lines; a hollow shape is a variant's."""
 
     colour: str
@@ -88,19 +92,19 @@ class Look:
     hollow: bool = False
 
 
-def looks(labels: Iterable[str]) -> dict[str, Look]:
-    """A look for each label: a known method's own, in every plot; others get what no known method has, in turn.
+def appearances(labels: Iterable[str]) -> dict[str, Appearance]:
+    """An appearance for each label: a known method's own, in every plot; others get what no known method has, in turn.
 
-    >>> looks(["GSS", "GSS, to the letter"])["GSS, to the letter"]
-    Look(colour='#8f8f1f', shape='plus', dashes='dotted', hollow=True)
+    >>> appearances(["GSS", "GSS, to the letter"])["GSS, to the letter"]
+    Appearance(colour='#8f8f1f', shape='plus', dashes='dotted', hollow=True)
     """
-    others: dict[str, Look] = {}
+    others: dict[str, Appearance] = {}
     made = {}
     for label in dict.fromkeys(labels):
         method, variants = split(label)
-        look = Look(*METHODS[method]) if method in METHODS else others.setdefault(method, _free(len(others)))
-        dashes = VARIANTS[variants[-1]] if variants else look.dashes
-        made[label] = Look(look.colour, look.shape, dashes, hollow=any(each not in FILLED for each in variants))
+        own = Appearance(*METHODS[method]) if method in METHODS else others.setdefault(method, _free(len(others)))
+        dashes = VARIANTS[variants[-1]] if variants else own.dashes
+        made[label] = Appearance(own.colour, own.shape, dashes, hollow=any(each not in FILLED for each in variants))
     return made
 
 
@@ -115,10 +119,10 @@ def split(label: str) -> tuple[str, tuple[str, ...]]:
     return ", ".join([first, *(part for part in parts if part not in VARIANTS)]), variants
 
 
-def _free(number: int) -> Look:
+def _free(number: int) -> Appearance:
     """What no known method has: colours in turn, with each the shapes that are left, and then dashes."""
     turn, place = divmod(number, len(RIVALS_COLOURS))
     colour = RIVALS_COLOURS[place]
     left = [shape for shape in SHAPES if (colour, shape) not in METHODS.values()]
     again, place = divmod(turn, len(left))
-    return Look(colour, left[place], DASHES[again % len(DASHES)])
+    return Appearance(colour, left[place], DASHES[again % len(DASHES)])

@@ -269,7 +269,7 @@ def best_places(block: Block) -> set[tuple[int, int]]:
             for numbers in groups(block).values():
                 cells = {n: block.lines[n].cells[metric] for n in numbers if not block.lines[n].is_bound}
                 values = {n: value for n, cell in cells.items() if (value := getattr(cell, which)) is not None}
-                if len(values) > 1:
+                if len(set(values.values())) > 1:
                     best = as_text(BETTER[metric](values.values()), metric)
                     found |= {(n, place) for n, value in values.items() if as_text(value, metric) == best}
     return found

@@ -164,6 +164,7 @@ def test_the_best_among_rows_of_one_budget_is_bold_and_bounds_do_not_compete(tmp
         tmp_path,
         row("MIR", 0, 50, 40, Q="1000"),
         row("GaussianVoting", 0, 70, 40, Q="1000"),
+        row("ER", 0, 49, 39, Q="1000"),
         row("MIR", 0, 55, 41, Q="2000"),
         row("GaussianVoting", 0, 71, 58, Q="2000"),
         row("Upper bound: linear, on all features", 0, 90, 90, Q="2000"),

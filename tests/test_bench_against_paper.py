@@ -113,6 +113,15 @@ def test_a_tick_is_drawn_for_the_papers_figure_and_a_mark_for_each_of_ours(onlin
     assert marks[41].get_color() != marks[58].get_color()  # what the paper has, and what it has not
 
 
+def test_the_interval_of_two_seeds_does_not_stretch_the_comparison(tmp_path):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    from votestream.bench.plot import _draw_tables
+
+    rows = rows_of(tmp_path, *(row("MIR", seed, 50, 40 + 30 * seed, Q="2000") for seed in range(2)))
+    _draw_tables(figure, against_paper(SUITES["online"], rows))
+    assert figure.axes[0].get_xlim() == (-2, 102)
+
+
 def test_several_suites_make_one_figure_of_one_kind(tmp_path):
     pytest.importorskip("matplotlib")
     Results(tmp_path / "online.csv").append(row("MIR", 0, 50, 40, Q="2000"))

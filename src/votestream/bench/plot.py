@@ -159,6 +159,8 @@ def _draw_tables(figure: Any, tables: list[Comparison]) -> None:
         axes = part.subplots(1, len(table.columns), sharex=True, sharey=True, squeeze=False).ravel()
         for each, column in zip(axes, table.columns, strict=True):
             _draw_column(each, table, column)
+        low, high = axes[0].get_xlim()  # the interval of two seeds may reach far out of what an accuracy can be
+        axes[0].set_xlim(max(low, -2), min(high, 102))
     _explain(legend)
 
 

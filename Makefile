@@ -8,7 +8,7 @@ COMPAT := .venv-compat
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat lint tables clean
+.PHONY: demo serve test test-browser test-compat lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -38,6 +38,34 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# The same tests, slower, with what they run written down. The page in build/coverage/html shows every line.
+coverage: $(VENV)/installed-dev
+	rm -rf build/coverage && mkdir -p build/coverage
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet --directory build/coverage/html
+	$(BIN)/coverage report
+
+# Wheel and sdist as they would go out, checked and tested; nothing is published. All in the unpacked sdist: first its tests
+# with the installed wheel, then its tests with its own source.
+RELEASE := build/release
+IN_SDIST := cd $(RELEASE)/sdist && OMP_NUM_THREADS=1 .venv/bin
+release: $(VENV)/installed-release
+	rm -rf $(RELEASE)
+	$(BIN)/python -m build --outdir $(RELEASE)/dist
+	$(BIN)/twine check --strict $(RELEASE)/dist/*
+	$(BIN)/python .ci/release.py $(RELEASE)/dist
+	mkdir $(RELEASE)/sdist
+	tar -xzf $(RELEASE)/dist/*.tar.gz -C $(RELEASE)/sdist --strip-components 1
+	$(PYTHON) -m venv $(RELEASE)/sdist/.venv
+	$(IN_SDIST)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(IN_SDIST)/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls ../dist/*.whl)[dev]"
+	$(IN_SDIST)/python -c "import sys, votestream; sys.exit('site-packages' not in votestream.__file__)"
+	$(IN_SDIST)/pytest -n $(JOBS) --dist worksteal tests README.md docs .venv/lib/python3*/site-packages/votestream
+	$(IN_SDIST)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(IN_SDIST)/pytest -n $(JOBS) --dist worksteal
+	@echo "$(RELEASE)/dist is ready to be published."
+
 # docs/tables from the rows in results/; a test compares them.
 TABLES := online ablation augmentation beta offline weight-norms storage bytes rates anytime
 tables: $(VENV)/installed
@@ -59,6 +87,10 @@ $(VENV)/installed-serve: $(VENV)/installed
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+$(VENV)/installed-release: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt build twine
 	touch $@
 
 $(VENV)/installed-browser: $(VENV)/installed-dev

@@ -37,6 +37,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 
 # The same tests, slower, with what they run written down. The page in build/coverage/html shows every line.
 coverage: $(VENV)/installed-dev

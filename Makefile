@@ -42,10 +42,7 @@ lint: $(VENV)/installed-dev
 # The same tests, slower, with what they run written down. The page in build/coverage/html shows every line.
 coverage: $(VENV)/installed-dev
 	rm -rf build/coverage && mkdir -p build/coverage
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage html --quiet --directory build/coverage/html
-	$(BIN)/coverage report
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term --cov-report=html:build/coverage/html
 
 # Wheel and sdist as they would go out, checked and tested; nothing is published. All in the unpacked sdist: first its tests
 # with the installed wheel, then its tests with its own source.

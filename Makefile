@@ -70,8 +70,12 @@ tables: $(VENV)/installed
 	mkdir -p docs/tables
 	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done
 
+# Half an environment, as where Debian's python3-venv is missing, would be taken for a whole one by the next call.
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c "import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 10) and \
+	  f'VoteStream needs Python 3.10 or newer, got {v}: name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12')"
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@echo "Installing torch and the other packages; this takes some minutes and happens once."
 
 # torch first and by its pin: a resolver that meets only a range would fetch the newest build.
 $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -28,6 +28,7 @@ MODELS = {
     ),
     "gaussian_voting": lambda: vs.GaussianVoting(block=32, rank=3, **NEW),
     "gaussian_voting_budget": lambda: vs.GaussianVoting(budget_bytes=4000, **NEW),
+    "gaussian_voting_track": lambda: vs.GaussianVoting(block=32, rank=3, track=True, **NEW),
     "ncm": lambda: vs.NearestClassMean(**NEW),
     "slda": lambda: vs.StreamingLDA(**NEW),
     "rls": lambda: vs.StreamingRidge(**NEW),

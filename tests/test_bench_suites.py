@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -254,7 +254,7 @@ def test_the_rates_in_use_are_those_that_were_best():
 
 def test_the_weight_decay_in_use_is_the_better_one_for_lwf_and_icarl_together():
     rows = Results(Path(__file__).parent.parent / "results" / "rates.csv").rows()
-    best = Counter()
+    best: defaultdict[tuple[str, float | None], float] = defaultdict(float)
     for row in (row for row in rows if row["learner"] in DECAYS):
         key = row["learner"], json.loads(row["settings"]).get("weight_decay")
         best[key] = max(best[key], float(row["Last"]))

@@ -156,6 +156,16 @@ def test_features_out_of_scale_and_powers_are_begun_as_in_sequence():
     assert float(mixed._power) == 1.0
 
 
+@pytest.mark.parametrize("name", ["gaussian_voting", "fecam", "ranpac"])
+def test_workers_begin_as_the_model_did_whatever_comes_now(name):
+    X, y = rows()
+    model = vs.create(name, **LEARNERS[name], seed=3).partial_fit(X - 1, y)  # some below zero: no square roots
+    model.set_params(seed=4)
+    sequential = copy.deepcopy(model).partial_fit(X, y)
+    vs.learn(X, y, model, chunk=50)
+    assert np.mean(model.predict(X) == sequential.predict(X)) > 0.98
+
+
 def test_columns_of_a_data_frame_keep_their_names():
     X, y = rows(100)
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(WIDTH)])

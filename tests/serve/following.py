@@ -6,7 +6,10 @@ import socket
 import threading
 from contextlib import contextmanager
 
+import pytest
+
 from serve.running import listening
+from serve.taught import rows_of
 from votestream.serve.engine import Engine
 from votestream.serve.follower import Follower
 from votestream.serve.settings import EngineSettings
@@ -36,6 +39,18 @@ def following(path, address, max_stale=None, settings=ON_CPU, **how):
         yield follower
     finally:
         follower.close()
+
+
+def refused(path, address, **how):
+    """For `pytest.raises`: a follower that must not be opened."""
+    with following(path, address, **how):
+        pytest.fail("it was opened")
+
+
+def teach(engine, *labels, seed=0):
+    """A row of each label, each a lesson of its own."""
+    for place, label in enumerate(labels):
+        engine.learn_features(rows_of(label, seed=seed + place), [label]).result()
 
 
 def lesson_of(engine):

@@ -70,6 +70,7 @@ def service(model, *options, **more):
                 while running.http.get("/readyz").status_code != 200:
                     time.sleep(0.05)
             yield running
+            running.http.close()
         finally:
             process.kill()
 

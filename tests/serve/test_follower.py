@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from serve.asking import image
-from serve.following import following, free_port, lesson_of, writing
+from serve.following import following, free_port, lesson_of, teach, writing
 from serve.running import service
 from serve.taught import rows_of, until
 from votestream.serve import copies, view
@@ -31,11 +31,6 @@ def writer(tmp_path):
 def copy(tmp_path):
     (tmp_path / "copies").mkdir()
     return tmp_path / "copies" / "copy.safetensors"
-
-
-def teach(engine, *labels, seed=0):
-    for place, label in enumerate(labels):
-        engine.learn_features(rows_of(label, seed=seed + place), [label]).result()
 
 
 def caught_up(engine, copy):
@@ -174,36 +169,29 @@ def test_a_writer_that_is_killed_and_restarted_is_followed_again_and_the_followe
     model, port, stop, wrong, lessons = tmp_path / "w.safetensors", free_port(), threading.Event(), [], set()
 
     def ask(follower):
-        while not stop.is_set():
+        while not stop.wait(0.01):
             try:
                 lessons.add(follower.predict_features(PROBE).result(20).answers[0].lesson)
             except Exception as problem:
                 wrong.append(problem)
 
-    def learn(running, label):
-        body = {"rows": rows_of(label).tolist(), "labels": [label]}
-        return running.http.post("/v1/learn-features", json=body).raise_for_status().json()["lesson"]
-
     with service(model, "--port", port) as running:
-        learn(running, "cat")
-        learn(running, "dog")
+        body = {"rows": [row.tolist() for row in PROBE], "labels": ["cat"] * 5 + ["dog"] * 5}
+        running.http.post("/v1/learn-features", json=body).raise_for_status()
         with following(copy, running.address) as follower:
             asking = threading.Thread(target=ask, args=(follower,))
             asking.start()
             try:
                 running.process.kill()
-                running.process.wait()
                 until(lambda: follower.problem is not None)
-                with service(model, "--port", port) as again:
-                    assert learn(again, "owl") == 3
-                    until(lambda: lesson_of(follower) == 3)
-                    until(lambda: follower.problem is None)
-                    until(lambda: 3 in lessons)
+                with writing(model, port) as (engine, _):
+                    teach(engine, "owl")
+                    until(lambda: 11 in lessons and follower.problem is None)
             finally:
                 stop.set()
                 asking.join()
     assert not wrong
-    assert lessons == {2, 3}
+    assert lessons == {10, 11}
 
 
 class Killed(BaseException):

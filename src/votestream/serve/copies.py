@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,12 +73,12 @@ class LocalCopy:
         assert self.version is not None
         return self._ready(self.version, self.path)
 
-    def update(self, known: Version | None) -> Copied | None:
-        """Bring the file to the writer's newest state; None where that is the known one."""
-        with self._upstream.file(known) as sent:
+    def update(self, show: Callable[[Copied], None]) -> None:
+        """Bring the file to the writer's newest state, unless it holds that; `show` is called before it is on disk."""
+        with self._upstream.file(self.version) as sent:
             if sent is None:
                 self._renew_note()
-                return None
+                return
             if self.version is not None and sent.version.model != self.version.model:
                 raise Unusable(
                     f"{self._upstream.url} serves another model now than the one that {self.path} is a copy of: move "
@@ -86,11 +86,13 @@ class LocalCopy:
                 )
             if signature(self.path) not in (None, self._file):
                 raise PhotoError(f"{self.path} was changed by something else meanwhile, which stays: move it away.")
-            copied = self._received(sent) if sent.version.digest else self._emptied(sent)
+            if sent.version.digest:
+                self._receive(sent, show)
+            else:
+                self._empty(sent.version, show)
         self._file = signature(self.path)
-        return copied
 
-    def _received(self, sent: Sent) -> Copied:
+    def _receive(self, sent: Sent, show: Callable[[Copied], None]) -> None:
         """Written beside, read and checked, and only then in place of what was there."""
         with beside(self.path) as (handle, name):
             digest = Digest()
@@ -99,24 +101,23 @@ class LocalCopy:
                     digest.update(piece)
                     file.write(piece)
                 file.flush()
+                if digest.text != sent.version.digest:
+                    raise Unreachable(f"{self._upstream.url} sent a file that does not match its ETag.")
+                show(self._ready(sent.version, Path(name)))
                 os.fsync(file.fileno())
-            if digest.text != sent.version.digest:
-                raise Unreachable(f"{self._upstream.url} sent a file that does not match its ETag.")
-            copied = self._ready(sent.version, Path(name))
             with self._still_open():
                 self._write_note(sent.version)
                 os.chmod(name, permissions(self.path))
                 os.replace(name, self.path)
         sync_folder(self.path.parent)
         self.version = sent.version
-        return copied
 
-    def _emptied(self, sent: Sent) -> Copied:
+    def _empty(self, version: Version, show: Callable[[Copied], None]) -> None:
         """All that was learned was taken back: there is no file any more."""
+        show(Copied(version, None, None, None))
         with self._still_open():
             self.path.unlink(missing_ok=True)
         self.version = None
-        return Copied(sent.version, None, None, None)
 
     @contextmanager
     def _still_open(self) -> Iterator[None]:

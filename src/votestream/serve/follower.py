@@ -87,18 +87,18 @@ class Follower(PredictingEngine):
         with ExitStack() as held:
             held.enter_context(alone(path))
             copy, contact, problem = LocalCopy(path, upstream, settings), True, ""
-            copied = None
+            found: list[Copied] = []
             try:
-                copied = copy.update(copy.version)
+                copy.update(found.append)
             except Unusable as wrong:
                 raise PhotoError(str(wrong)) from None
             except Unreachable as absent:
                 contact, problem = False, str(absent)
                 if copy.version is not None and not copy.trusted:
                     raise PhotoError(f"{problem} Whether {path} is a copy of its model cannot be told.") from None
-            if copied is None and copy.version is not None:
-                copied = copy.load()
-            made = cls(copy, upstream, copied, contact, settings, held.pop_all(), max_stale)
+            if not found and copy.version is not None:
+                found = [copy.load()]
+            made = cls(copy, upstream, found[0] if found else None, contact, settings, held.pop_all(), max_stale)
             if problem:
                 made._trouble("fetch", problem)
             return made
@@ -165,6 +165,7 @@ class Follower(PredictingEngine):
                 self._trouble("fetch", _said(problem))
                 self._counts["failed updates"] += 1
             now = time.monotonic()
+            self._update_seconds = now - began
             with self._changed:
                 self._not_before = now + (_pause(self._attempt) if failed else min(LONGEST_REST, now - began))
                 self._attempt = self._attempt + 1 if failed else 0
@@ -182,36 +183,36 @@ class Follower(PredictingEngine):
         return False
 
     def _update(self) -> None:
-        began, told, known = time.monotonic(), self._told, self._version
-        copied = self._copy.update(known)
+        told = self._told
+        self._copy.update(self._show)
         self._contact = time.monotonic()
-        if copied is not None:
-            if known is not None and copied.version.lesson < known.lesson:
-                self._counts["went back"] += 1
-                LOG.warning("the writer went back from lesson %d to %d", known.lesson, copied.version.lesson)
-            self._show(copied)
-            self._counts["updates"] += 1
-            self._update_seconds = time.monotonic() - began
-        assert self._version is not None
-        with self._changed:
-            if not self._behind:
-                self._behind_since = None
-        if self._version.lesson < told:
+        if self._behind and (now := self._shown.number) < told:
             raise Unreachable(
-                f"{self._upstream.url} tells of lesson {told} and sends lesson {self._version.lesson}: something "
-                "between may keep old answers."
+                f"{self._upstream.url} tells of lesson {told} and sends lesson {now}: something between may keep old "
+                "answers."
             )
 
     def _show(self, copied: Copied) -> None:
-        version, learner, snapshot, backbone = copied
+        """Predict with this state from here on."""
+        (version, learner, snapshot, backbone), known = copied, self._version
+        if version == known:
+            return  # it was shown, and could not be written
+        if known is not None and version.lesson < known.lesson:
+            self._counts["went back"] += 1
+            LOG.warning("the writer went back from lesson %d to %d", known.lesson, version.lesson)
+        before, old = self._shown, None
         learner = learner or new_learner(LEARNER, None, 0, "cpu")
-        view, before, old = View(version.model, version.lesson, learner, snapshot, backbone), self._shown, None
+        view = View(version.model, version.lesson, learner, snapshot, backbone)
         if backbone != before.backbone:
             old, self._sight = self._looker, Sight(backbone, False, self.settings)
             self._looker = Looker(self._sight, self._seen, self.settings)
-        self._shown, self._version = view, version
+        with self._changed:
+            self._shown, self._version = view, version
+            if not self._behind:
+                self._behind_since = None
         if old is not None:
             old.close()
+        self._counts["updates"] += 1
         self._events.tell({"kind": "copy", "lesson": version.lesson})
 
     # ---- telling --------------------------------------------------------------------------------

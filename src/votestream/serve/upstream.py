@@ -101,9 +101,6 @@ class Upstream:
                 version = Version.from_tag(answer.getheader("ETag", ""))
             except ValueError:
                 raise Unusable(f"{self.url} sends no model that can be followed: it may be an older version.") from None
-            if version == known:
-                yield None
-                return
             empty = answer.status == 409
             if empty != (not version.digest):
                 raise Unusable(f"{self.url} contradicts itself: status {answer.status} for {version.tag}.")

@@ -49,7 +49,7 @@ class Follower(PredictingEngine):
     ) -> None:
         self._copy, self._upstream, self._max_stale = copy, upstream, max_stale
         self._version: Version | None = None
-        self._shown = View("", 0, new_learner(LEARNER, None, 0, "cpu"), None, None)
+        self._shown = View("", 0, new_learner(LEARNER, None, 0), None, None)
         super().__init__(copy.path.name, Sight(None, False, settings), [], settings, held)
         self._started = time.monotonic()
         self._contact = self._started if contact else None
@@ -201,7 +201,7 @@ class Follower(PredictingEngine):
             self._counts["went back"] += 1
             LOG.warning("the writer went back from lesson %d to %d", known.lesson, version.lesson)
         before, old = self._shown, None
-        learner = learner or new_learner(LEARNER, None, 0, "cpu")
+        learner = learner or new_learner(LEARNER, None, 0)
         view = View(version.model, version.lesson, learner, snapshot, backbone)
         if backbone != before.backbone:
             old, self._sight = self._looker, Sight(backbone, False, self.settings)

@@ -10,12 +10,15 @@ import httpx
 import numpy as np
 import pytest
 
+import votestream as vs
 from serve.asking import image
 from serve.following import following, free_port, lesson_of, teach, writing
 from serve.running import service
 from serve.taught import rows_of, until
 from votestream.serve import copies, view
+from votestream.serve.looker import Glance, Question
 from votestream.serve.messages import NotReady, Upload, Version
+from votestream.serve.promises import Promise
 from votestream.serve.upstream import Upstream
 
 PROBE = np.concatenate([rows_of("cat", 5, seed=7), rows_of("dog", 5, seed=7)])
@@ -79,6 +82,20 @@ def test_images_are_predicted_through_the_backbone_that_the_file_names(writer, c
         assert answer == engine.predict([Upload(image("green", 3))]).result().answers[0]
         assert answer.lesson == 4
         assert follower.describe()["backbone"]["name"] == "pixels"
+
+
+def test_an_image_that_was_looked_at_through_the_backbone_of_before_is_not_answered(writer, copy):
+    engine, address = writer
+    engine.learn([Upload(image("red"))], "red").result()
+    with following(copy, address) as follower:
+        until(lambda: not follower._sight.loading)
+        promise = Promise()
+        answer, glance = promise.future(), Glance([Upload(b"")], promise, Question(1))
+        glance.backbone = vs.create_backbone("tiny", device="cpu")
+        glance.set(0, np.zeros(12, np.float32))
+        follower._seen([glance])
+        with pytest.raises(NotReady, match="another backbone now: send the images again"):
+            answer.result(0)
 
 
 def test_a_burst_of_lessons_is_fetched_one_at_a_time_and_coalesced(writer, copy, monkeypatch):
@@ -192,6 +209,27 @@ def test_a_writer_that_is_killed_and_restarted_is_followed_again_and_the_followe
                 asking.join()
     assert not wrong
     assert lessons == {10, 11}
+
+
+def test_a_follower_that_is_closed_while_it_fetches_writes_nothing_any_more(writer, copy, monkeypatch):
+    engine, address = writer
+    teach(engine, "cat", "dog")
+    reached, go, real = threading.Event(), threading.Event(), copies.LocalCopy._ready
+
+    def slow(*about):
+        reached.set()
+        assert go.wait(60)
+        return real(*about)
+
+    with following(copy, address) as follower:
+        before = {path.name: path.read_bytes() for path in copy.parent.iterdir() if path.is_file()}
+        monkeypatch.setattr(copies.LocalCopy, "_ready", slow)
+        teach(engine, "owl")
+        assert reached.wait(60)
+    go.set()
+    follower._threads[1].join(60)
+    after = {path.name: path.read_bytes() for path in copy.parent.iterdir()}
+    assert after == {name: data for name, data in before.items() if not name.endswith(".lock")}
 
 
 class Killed(BaseException):

@@ -20,6 +20,7 @@ from votestream.serve.looker import Glance, Question
 from votestream.serve.messages import NotReady, Upload, Version
 from votestream.serve.promises import Promise
 from votestream.serve.upstream import Upstream
+from votestream.serve.web.options import Limits
 
 PROBE = np.concatenate([rows_of("cat", 5, seed=7), rows_of("dog", 5, seed=7)])
 
@@ -129,6 +130,15 @@ def test_events_that_were_lost_are_made_up_for(writer, copy, monkeypatch):
     with following(copy, address) as follower:
         teach(engine, "owl")
         caught_up(engine, follower)
+
+
+def test_where_events_do_not_come_through_a_follower_asks_now_and_then(tmp_path, copy):
+    with writing(tmp_path / "w.safetensors", limits=Limits(streams=0)) as (engine, address):
+        teach(engine, "cat", "dog")
+        with following(copy, address) as follower:
+            teach(engine, "owl")
+            caught_up(engine, follower)
+            assert "Too many readers of events" in follower.problem
 
 
 # ---- the writer's side ----------------------------------------------------------------------------

@@ -127,6 +127,9 @@ class Follower(PredictingEngine):
                         self._hear(heard)
             except Exception as problem:
                 self._trouble("events", _said(problem))
+            with self._changed:
+                self._asked_for = True  # where only events do not come through, the file still may
+                self._changed.notify_all()
             self._stopped.wait(_pause(attempt))
             attempt += 1
 

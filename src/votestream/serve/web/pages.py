@@ -91,7 +91,9 @@ async def readiness(request: Request) -> JSONResponse:
     # It is open to all, so that no model's name and no path is told.
     problem = any(engine.problem for engine in service.engines.values())
     problems = [f"A model is {state}." for state in sorted(states - {"ready"})]
-    problems += ["Something keeps a model from learning, or its file from being written: see /v1/model."] * problem
+    problems += [
+        "Something keeps a model from learning, or a file or a copy from being up to date: see /v1/model."
+    ] * problem
     about: dict[str, Any] = {"ready": ready, "problems": problems}
     if copies := [engine for engine in service.engines.values() if isinstance(engine, Follower)]:
         about |= {"following": True, "stale": any(copy.stale for copy in copies)}

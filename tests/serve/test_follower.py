@@ -149,7 +149,7 @@ def test_the_etag_is_the_models_identity_and_the_changes_number(writer, copy):
     teach(engine, "cat", "dog")
     first = httpx.get(f"{address}/v1/model/file")
     version = Version.from_tag(first.headers["etag"])
-    assert version == (engine._model.identity, 2, version.digest)
+    assert version[:2] == (engine._model.identity, 2)
     assert int(first.headers["content-length"]) == len(first.content)
     same = httpx.get(f"{address}/v1/model/file", headers={"if-none-match": version.tag})
     assert (same.status_code, same.content) == (304, b"")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from types import TracebackType
 from typing import Protocol, TypeVar
 
 import torch
 
 from votestream.common.cores import usable_cores
-from votestream.common.extras import install_extra
 from votestream.compute.place import one_thread
 
 T = TypeVar("T")
@@ -108,14 +106,9 @@ def executor(on: str, workers: int | None = None) -> Executor:
 
         return Processes(workers or usable_cores())
     if on == "ray" or (isinstance(on, str) and on.startswith("ray://")):
-        try:
-            import_module("ray")
-        except ModuleNotFoundError as error:
-            if error.name != "ray":
-                raise  # it is installed, and something that it needs is not
-            raise ModuleNotFoundError(f"on={on!r} needs the package ray: {install_extra('ray')}.", name="ray") from None
-        made: Executor = import_module("votestream.distributed.ray_executor").RayExecutor(on, workers)
-        return made
+        from votestream.distributed.ray_executor import RayExecutor
+
+        return RayExecutor(on, workers)
     raise ValueError(f"on must be 'here', 'processes', 'ray' or 'ray://HOST:PORT', got {on!r}")
 
 

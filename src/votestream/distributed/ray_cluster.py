@@ -5,11 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import os
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from votestream._version import __version__
 from votestream.common.extras import install_extra
+
+
+class ClusterError(RuntimeError):
+    """The cluster is not one that the work can be done on."""
 
 
 def import_ray(on: str) -> ModuleType:
@@ -43,6 +48,12 @@ class RayCluster:
         self._quiet(False)
         if self._opened:
             self.ray.shutdown()
+
+    @property
+    def deadly(self) -> tuple[type[Exception], ...]:
+        """Errors by which a worker or its node is gone, or a result with the node that held it."""
+        errors = self.ray.exceptions
+        return errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError
 
     @property
     def node_cpus(self) -> list[int]:
@@ -90,11 +101,33 @@ def _connect(ray: ModuleType, on: str, cpus: int | None) -> None:
         ray.init("local", num_cpus=cpus, include_dashboard=False, **how)
 
 
+def version_probe() -> Callable[[], tuple[str | None, str]]:
+    """A function that tells, in a worker, the VoteStream of its node (None without any) and the node's address.
+
+    Made in a function, as whatever is sent to a node before its VoteStream is known: Ray sends the code of those along,
+    while of a module's functions it sends the name only.
+    """
+
+    def probe() -> tuple[str | None, str]:
+        import ray
+
+        node = ray.util.get_node_ip_address()
+        try:
+            from votestream._version import __version__ as found
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "votestream":
+                raise
+            return None, node
+        return found, node
+
+    return probe
+
+
 def check_version(theirs: str | None, node: str) -> None:
     """Complain of a node whose workers have another VoteStream than this program, or none (None)."""
     if theirs != __version__:
         has = "no votestream" if theirs is None else f"votestream {theirs}"
-        raise RuntimeError(
+        raise ClusterError(
             f"The Ray node {node} has {has}, this program has votestream {__version__}: "
             "the same version must be installed on every node (docs/scale.md says how)."
         )

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from votestream.common.progress import note
 from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied
-from votestream.distributed.ray_cluster import RayCluster, check_version
+from votestream.distributed.ray_cluster import ClusterError, RayCluster, check_version, version_probe
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,9 +36,7 @@ class RayExecutor(Executor):
 
     def __init__(self, on: str = "ray", workers: int | None = None, cuda: bool = False) -> None:
         self._cluster = RayCluster(on, workers)
-        self._ray, errors = self._cluster.ray, self._cluster.ray.exceptions
-        # A worker or its node is gone, or a result with the node that held it.
-        self._deadly = errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError
+        self._ray = self._cluster.ray
         self.workers = workers or max(1, sum(self._cluster.node_cpus))
         gpus = self._cluster.gpu_share(self.workers) if cuda else 0
         self._kind = self._ray.remote(num_cpus=1, num_gpus=gpus)(_actor_class())
@@ -78,7 +76,7 @@ class RayExecutor(Executor):
                 worker = calls[done]
                 try:
                     result = self._ray.get(done)
-                except self._deadly as error:
+                except self._cluster.deadly as error:
                     number, value = next(iter(worker.holds.values()))  # it was at the first
                     if not getattr(error, "preempted", False):  # a node that was taken away is no item's fault
                         deaths[number] = deaths.get(number, 0) + 1
@@ -109,10 +107,10 @@ class RayExecutor(Executor):
         worker = self._starting.pop(call)
         try:
             version, node = self._ray.get(call)
-        except self._deadly as error:
+        except self._cluster.deadly as error:
             self._failed_starts += 1
             if self._failed_starts == MOST_DEATHS:
-                raise RuntimeError(f"{MOST_DEATHS} of Ray's workers died as they started: {error}") from error
+                raise ClusterError(f"{MOST_DEATHS} of Ray's workers died as they started: {error}") from error
         else:
             check_version(version, node)
             self._failed_starts = 0
@@ -134,19 +132,11 @@ class RayExecutor(Executor):
 
 def _actor_class() -> type:
     """Made in a function, so that Ray sends its code along and it can say that a node has no VoteStream."""
+    probe = version_probe()
 
     class VoteStream:
         def version(self) -> tuple[str | None, str]:
-            import ray
-
-            node = ray.util.get_node_ip_address()
-            try:
-                from votestream._version import __version__
-            except ModuleNotFoundError as error:
-                if (error.name or "").partition(".")[0] != "votestream":
-                    raise
-                return None, node
-            return __version__, node
+            return probe()
 
         def begin(self, job: bytes) -> None:
             self._job = job

@@ -23,7 +23,7 @@ APART = {
     "backbones": {"core", "memory", "life"},
     "streams": {"io", "compute", "core", "memory", "life", "learners", "pipeline"},
     "export": {"streams"},
-    "distributed": {"export", "compat", "life"},
+    "distributed": {"export", "compat", "streams"},
     "photos": {"bench", "streams", "export"},
     "serve": {"bench"},
     "testing": {"bench", "compat", "export", "photos", "serve", "streams"},

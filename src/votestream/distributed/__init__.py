@@ -1,1 +1,5 @@
-"""More than one process or machine: executors, chunks of work, the merge tree, and learning with them."""
+"""More than one process or machine: executors, chunks of work, the merge tree, and `learn`, which uses them."""
+
+from votestream.distributed.learning import learn
+
+__all__ = ["learn"]

@@ -83,7 +83,7 @@ class Here(Executor):
         pass
 
 
-def executor(on: str, workers: int | None = None) -> Executor:
+def executor(on: str, workers: int | None = None, cuda: bool = False) -> Executor:
     """The executor of a name: "here", "processes", "ray", or a cluster's address, "ray://host:10001".
 
     workers: None is one for each core that may be used; with Ray, as many as the cluster has room for.
@@ -108,7 +108,7 @@ def executor(on: str, workers: int | None = None) -> Executor:
     if on == "ray" or (isinstance(on, str) and on.startswith("ray://")):
         from votestream.distributed.ray_executor import RayExecutor
 
-        return RayExecutor(on, workers)
+        return RayExecutor(on, workers, cuda)
     raise ValueError(f"on must be 'here', 'processes', 'ray' or 'ray://HOST:PORT', got {on!r}")
 
 

@@ -39,6 +39,9 @@ class RayExecutor(Executor):
         self._ray = self._cluster.ray
         self.workers = workers or max(1, sum(self._cluster.node_cpus))
         gpus = self._cluster.gpu_share(self.workers) if cuda else 0
+        if cuda and not gpus:
+            self._cluster.close()
+            raise ClusterError("the model is on a GPU, but the Ray cluster has none; make it with device='cpu'")
         self._kind = self._ray.remote(num_cpus=1, num_gpus=gpus)(_actor_class())
         self._starting: dict[Any, _Worker] = {}
         self._ready: list[_Worker] = []

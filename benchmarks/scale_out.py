@@ -39,7 +39,7 @@ from votestream.distributed.chunk_work import ChunkWork
 from votestream.distributed.chunks import RowsLook, chunks_of
 from votestream.distributed.executor import Executor, executor, single_threaded
 from votestream.distributed.merge_tree import MergeTree
-from votestream.distributed.parts import Part
+from votestream.distributed.parts import Part, merged
 
 FIELDS = (
     *("what", "detail", "on", "workers", "count", "chunk", "per second", "times here", "seconds", "bytes back"),
@@ -179,11 +179,11 @@ def measure_merging(width: int, mixed: bool, rows: int, rounds: int, write: Call
     y = (np.arange(8 * rows) if mixed else np.arange(8 * rows) // rows) % 100
     with single_threaded():
         make = ChunkWork(RowsLook(), begun_like(vs.GaussianVoting(device="cpu"), X[:10]), "a task")()
-        blobs = [make(chunk) for chunk in chunks_of(X, y.tolist(), rows)]
+        blobs = [make([chunk]) for chunk in chunks_of(X, y.tolist(), rows)]
         for count in PARTS:
             seconds = []
             for _ in range(rounds):
-                start, tree = time.perf_counter(), MergeTree(_merged)
+                start, tree = time.perf_counter(), MergeTree(merged)
                 for number in range(count):
                     tree.add(number, Part.from_bytes(blobs[number % len(blobs)]).learner)
                 tree.result()
@@ -191,11 +191,6 @@ def measure_merging(width: int, mixed: bool, rows: int, rounds: int, write: Call
             detail = f"GaussianVoting, {width} features, {'100 classes mixed' if mixed else 'sorted by class'}"
             moved = {"bytes back": len(blobs[0]) // rows}
             write(what="merge", detail=detail, count=count, chunk=rows, seconds=statistics.median(seconds), **moved)
-
-
-def _merged(left: Any, right: Any) -> Any:
-    left._take_in_model(right)
-    return left
 
 
 def main() -> None:

@@ -75,11 +75,11 @@ def dying(make: Callable, marker: Path) -> Callable:
     return partial(_work_or_die, make(), marker)
 
 
-def _work_or_die(work: Callable, marker: Path, chunk: object) -> bytes:
-    if not marker.exists() and chunk.first == 100:
+def _work_or_die(work: Callable, marker: Path, chunks: list) -> bytes:
+    if not marker.exists() and chunks[0].first == 100:
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return work(chunk)
+    return work(chunks)
 
 
 class WithADeath(Executor):

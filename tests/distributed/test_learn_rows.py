@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import signal
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +12,7 @@ import pandas as pd
 import pytest
 
 import votestream as vs
+from distributed import work
 from votestream.core.saved import parts_of
 from votestream.distributed.executor import Executor, Here, executor
 from votestream.io.model_files import packed
@@ -71,17 +70,6 @@ def test_the_model_is_the_same_for_1_2_3_and_7_workers_in_any_order(name):
         assert content(learned) == expected
 
 
-def dying(make: Callable, marker: Path) -> Callable:
-    return partial(_work_or_die, make(), marker)
-
-
-def _work_or_die(work: Callable, marker: Path, chunks: list) -> bytes:
-    if not marker.exists() and chunks[0].first == 100:
-        marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return work(chunks)
-
-
 class WithADeath(Executor):
     """Two processes, one of which is killed at a chunk."""
 
@@ -91,7 +79,7 @@ class WithADeath(Executor):
         self.workers, self._place, self._marker = place.workers, place, marker
 
     def run(self, make: Callable, items: Iterable) -> Iterator:
-        return self._place.run(partial(dying, make, self._marker), items)
+        return self._place.run(partial(work.dying_once, make, self._marker), items)
 
     def close(self) -> None:
         pass

@@ -41,6 +41,18 @@ def _die(folder: Path, at: int, times: int, item: int) -> int:
     return item
 
 
+def dying_once(make: Callable, marker: Path) -> Callable:
+    """What `make` makes, but for the first worker that comes to row 100."""
+    return partial(_die_once, make(), marker)
+
+
+def _die_once(function: Callable, marker: Path, group: list) -> bytes:
+    if not marker.exists() and group[0].first == 100:
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(group)
+
+
 def failing() -> Callable[[int], float]:
     return lambda x: 1 / x
 

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ PATHS = [str(ROOT / name) for name in ("src", "tests", "tests_ray")]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+# A file that workers, which have this environment, leave when they have died once.
+os.environ["DIED"] = str(Path(tempfile.mkdtemp()) / "died")
 OBJECT_STORE = 80 * 2**20  # bytes; Ray refuses less than 75 MiB
 NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": OBJECT_STORE}
 
@@ -38,7 +41,7 @@ def cluster() -> Iterator[Any]:
     made = Cluster(
         initialize_head=True, head_node_args={**NODE, "include_dashboard": False, "ray_client_server_port": port}
     )
-    made.client_address = f"ray://127.0.0.1:{port}"
+    made.client_address = f"ray://{made.address.split(':')[0]}:{port}"
     for _ in range(2):
         made.add_node(**NODE)
     yield made

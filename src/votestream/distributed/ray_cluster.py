@@ -40,6 +40,7 @@ class RayCluster:
         self._opened = not self.ray.is_initialized()
         if self._opened:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for a report to Ray's makers
+            os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of calls that nobody waits for any more
             _connect(self.ray, on, cpus)
         self._quiet(True)
 
@@ -95,8 +96,8 @@ def _connect(ray: ModuleType, on: str, cpus: int | None) -> None:
         return
     try:
         ray.init("auto", **how)
-    except ConnectionError:
-        if os.environ.get("RAY_ADDRESS"):
+    except ConnectionError as error:
+        if "any running Ray instance" not in str(error):  # there is one, and it does not let this program in
             raise
         ray.init("local", num_cpus=cpus, include_dashboard=False, **how)
 

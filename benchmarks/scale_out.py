@@ -9,7 +9,7 @@ one process without Ray, within a round; the median round is reported. Before th
 processes are started and networks prepared: the seconds of that first call are in the rows `start`.
 
 "bytes back" is what a worker returns for an image, "bytes sent" what it is told: names of files, or rows. "merge"
-reads and merges parts as the driver does.
+reads and merges parts as the driver does. "driver" is processor time of this process, of which `here` has all.
 """
 
 from __future__ import annotations
@@ -42,7 +42,19 @@ from votestream.distributed.merge_tree import MergeTree
 from votestream.distributed.parts import Part, merged
 
 FIELDS = (
-    *("what", "detail", "on", "workers", "count", "chunk", "per second", "times here", "seconds", "bytes back"),
+    *(
+        "what",
+        "detail",
+        "on",
+        "workers",
+        "count",
+        "chunk",
+        "per second",
+        "times here",
+        "seconds",
+        "driver",
+        "bytes back",
+    ),
     *("bytes sent", "device", "cores", "load", "rounds", "version", "torch", "ray", "command"),
 )
 PARTS = 2, 8, 32, 128
@@ -152,6 +164,7 @@ def measure(works: list[Work], there: list[Executor], rounds: int, write: Callab
     for work in works:
         moved: dict[Executor, dict[str, int]] = {}
         speeds: dict[Executor, list[float]] = {place: [] for place in there}
+        used: dict[Executor, list[float]] = {place: [] for place in there}
         for place in there:
             counted, start = Counted(place) if work.what != "items" else place, time.perf_counter()
             work.run(counted, work.chunk * place.workers)
@@ -162,13 +175,19 @@ def measure(works: list[Work], there: list[Executor], rounds: int, write: Callab
                 moved[place] = {"bytes back": counted.back // images, "bytes sent": counted.sent // images}
         for _ in range(rounds):
             for place in there:
-                start, count = time.perf_counter(), work.count * place.workers
+                start, used_before, count = time.perf_counter(), time.process_time(), work.count * place.workers
                 work.run(place, count)
                 speeds[place].append(count / (time.perf_counter() - start))
+                used[place].append(time.process_time() - used_before)
         for place, rates in speeds.items():
             ratio = statistics.median(a / b for a, b in zip(rates, speeds[there[0]], strict=True))
             row = {"on": place.name, "workers": place.workers, "detail": work.detail, "device": work.device}
-            row |= {"count": work.count * place.workers, "chunk": work.chunk, **moved.get(place, {})}
+            row |= {
+                "count": work.count * place.workers,
+                "chunk": work.chunk,
+                **moved.get(place, {}),
+                "driver": statistics.median(used[place]),
+            }
             write(what=work.what, **row, **{"per second": statistics.median(rates), "times here": ratio})
 
 
@@ -181,15 +200,16 @@ def measure_merging(width: int, mixed: bool, rows: int, rounds: int, write: Call
         make = ChunkWork(RowsLook(), begun_like(vs.GaussianVoting(device="cpu"), X[:10]), "a task")()
         blobs = [make([chunk]) for chunk in chunks_of(X, y.tolist(), rows)]
         for count in PARTS:
-            seconds = []
+            seconds, used = [], []
             for _ in range(rounds):
-                start, tree = time.perf_counter(), MergeTree(merged)
+                start, used_before, tree = time.perf_counter(), time.process_time(), MergeTree(merged)
                 for number in range(count):
                     tree.add(number, Part.from_bytes(blobs[number % len(blobs)]).learner)
                 tree.result()
                 seconds.append(time.perf_counter() - start)
+                used.append(time.process_time() - used_before)
             detail = f"GaussianVoting, {width} features, {'100 classes mixed' if mixed else 'sorted by class'}"
-            moved = {"bytes back": len(blobs[0]) // rows}
+            moved = {"driver": statistics.median(used), "bytes back": len(blobs[0]) // rows}
             write(what="merge", detail=detail, count=count, chunk=rows, seconds=statistics.median(seconds), **moved)
 
 

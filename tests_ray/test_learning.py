@@ -91,6 +91,7 @@ def test_the_command_line_learns_photos_on_ray_and_prints_nothing_of_rays(addres
     for name, where in {"here": ["processes", "--workers", "1"], "ray": ["ray", "--workers", "2"]}.items():
         models[name] = tmp_path / f"{name}.safetensors"
         command = [sys.executable, "-m", "votestream", "learn", str(tmp_path / "photos"), "--model", str(models[name])]
+        command += ["--backbone", "reduced_resnet18"]
         told = subprocess.run([*command, "--on", *where], capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stderr
         assert "24 photos of 2 classes" in told.stdout

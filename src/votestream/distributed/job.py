@@ -22,6 +22,7 @@ from votestream.distributed.merge_tree import MergeTree
 from votestream.distributed.parts import Part, merged
 
 BUSY = 0.5  # of the driver's time: from there on workers merge before they send
+WINDOW = 256  # parts, at most, after which that is looked at
 
 
 @dataclass
@@ -60,7 +61,7 @@ def learn_chunks(
     else:
         driver = _InOrder(learner, named, told=task is not None)
     work = ChunkWork(look, driver.begun, named, driver.judge, store)
-    groups, load = Groups(chunks), _Load(2 * place.workers)
+    groups, load = Groups(chunks), _Load(min(2 * place.workers, WINDOW))
     outcome, waiting, turn = Outcome(None), {}, 0
     with single_threaded():  # the driver's part of the arithmetic, too, is the same wherever it is done
         for number, blob in place.run(work, groups):

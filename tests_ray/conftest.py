@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[1]
 PATHS = [str(ROOT / name) for name in ("src", "tests", "tests_ray")]
 sys.path[:0] = PATHS
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
-os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # a process of a test has it from its parent
 # A file that workers, which have this environment, leave when they have died once.
-os.environ["DIED"] = str(Path(tempfile.mkdtemp()) / "died")
+os.environ.setdefault("DIED", str(Path(tempfile.mkdtemp()) / "died"))
 OBJECT_STORE = 80 * 2**20  # bytes; Ray refuses less than 75 MiB
 NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": OBJECT_STORE}
 

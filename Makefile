@@ -37,7 +37,7 @@ test-compat: $(COMPAT)/installed
 
 # On a Ray cluster of several nodes on this machine, in an environment of its own. Without Ray the tests are skipped.
 test-ray: $(RAY)/installed
-	OMP_NUM_THREADS=1 $(RAY)/bin/pytest -rs tests_ray
+	OMP_NUM_THREADS=1 $(RAY)/bin/pytest -rs tests_ray || [ $$? -eq 5 ]  # 5: all of them
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .

@@ -80,7 +80,9 @@ def test_the_journal_is_cleared_and_that_is_said(photos, model, here):
     assert not journal_of(model).exists()
     paint(photos, "grey", 3)
     assert "3 photos of 1 class learned" in learn(photos, model).stdout
-    assert run("undo", model, "--yes", "--last", "3").exit_code in (0, 2)
+    assert run("undo", model, "--lessons", "3").exit_code == 0
+    assert counts(model) == {"blue": 7, "green": 12, "red": 12}
+    assert run("undo", model, "--lessons", "1").exit_code == 2
 
 
 def test_a_photo_that_was_moved_counts_in_both_classes_and_is_named(photos, model, here):

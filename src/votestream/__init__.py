@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         register_backbone,
     )
     from votestream.bench.suites import Method, StreamSpec, Suite, list_suites, register_suite
-    from votestream.distributed import learn
+    from votestream.distributed.learning import learn
     from votestream.export import export_onnx
     from votestream.io import ModelFileError
     from votestream.learners import (
@@ -170,7 +170,7 @@ _ROOMS = (
     "votestream.streams",
     "votestream.bench.suites",
     "votestream.export",
-    "votestream.distributed",
+    "votestream.distributed.learning",
 )
 
 

@@ -53,10 +53,12 @@ def test_the_function_is_made_once_in_each_worker(place, tmp_path):
     assert 1 <= len(list(tmp_path.iterdir())) <= place.workers
 
 
-def test_an_exception_ends_the_run_and_the_next_run_works(place):
-    with pytest.raises(ZeroDivisionError):
-        list(place.run(work.failing, [0]))
-    assert list(place.run(work.squares, [3])) == [(0, 9)]
+@pytest.mark.parametrize("on", ["here", "processes"])
+def test_an_exception_ends_the_run_and_the_next_run_works(on):
+    with executor(on, 1) as one:
+        with pytest.raises(ZeroDivisionError):
+            list(one.run(work.failing, [0, 1]))
+        assert list(one.run(work.squares, [3])) == [(0, 9)]
 
 
 def test_an_exception_while_the_function_is_made_ends_the_run():
@@ -69,9 +71,9 @@ def test_an_item_whose_worker_was_killed_is_given_to_another(two, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_an_item_at_which_three_workers_die_is_named(two, tmp_path):
-    with pytest.raises(WorkerDied, match="3 workers died at item 5, 15"):
-        list(two.run(partial(work.dying, tmp_path, 15, 99), range(10, 20)))
+def test_an_item_at_which_three_workers_die_is_named(tmp_path):
+    with executor("processes", 1) as one, pytest.raises(WorkerDied, match="3 workers died at item 1, 15"):
+        list(one.run(partial(work.dying, tmp_path, 15, 99), [14, 15, 16]))
 
 
 def test_workers_end_with_a_driver_that_was_killed():

@@ -188,6 +188,25 @@ def test_a_job_that_is_interrupted_leaves_the_model_as_it_was(name):
     assert content(model) == before
 
 
+class Meddling(Here):
+    """Somebody else teaches the model meanwhile."""
+
+    def __init__(self, model) -> None:
+        self._model = model
+
+    def run(self, make: Callable, items: Iterable) -> Iterator:
+        yield from super().run(make, items)
+        self._model.partial_fit(*rows(10))
+
+
+def test_what_the_model_learned_meanwhile_is_not_lost():
+    X, y = rows()
+    model = vs.GaussianVoting().partial_fit(X, y)
+    with pytest.raises(RuntimeError, match="the model has changed while the workers learned"):
+        vs.learn(X, y, model, on=Meddling(model))
+    assert model.class_counts_.sum() == len(y) + 10
+
+
 def test_the_track_record_is_that_of_the_model_when_the_job_began():
     X, y = rows(900)
     known = np.flatnonzero([label != "class 6" for label in y])
@@ -203,6 +222,13 @@ def test_the_track_record_is_that_of_the_model_when_the_job_began():
     assert record.so_far.right / record.so_far.tested == pytest.approx(expected)
     assert content(both) == content(vs.learn(fresh, labels, copy.deepcopy(first), chunk=50))
     assert both.unknown_score(fresh).max() < 1
+
+
+def test_a_budget_is_kept():
+    X, y = rows()
+    model = vs.learn(X, y, vs.GaussianVoting(budget_bytes=2500), chunk=50)
+    assert 0 < model.ranks_.max() < 16
+    assert model.memory_bytes() <= 2500
 
 
 def test_a_budget_that_the_classes_outgrow_is_refused_and_the_model_stays():

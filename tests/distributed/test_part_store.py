@@ -73,6 +73,14 @@ def test_a_part_is_made_again_where_what_it_was_made_from_has_changed(photos, lo
         assert len(looked) == 1 + -(-40 // change.get("chunk", 8)), change
 
 
+def test_labels_that_look_alike_are_other_parts(photos, tmp_path):
+    paths = sorted(photos.glob("*/*.png"))
+    for label in (1, "1"):
+        model = vs.ImageClassifier("pixels", vs.NearestClassMean())
+        vs.learn(paths, [label] * len(paths), model, store=tmp_path / "parts")
+        assert model.classes_.tolist() == [label]
+
+
 def test_a_damaged_part_is_noticed_and_made_again(photos, looked, tmp_path):
     store = tmp_path / "parts"
     plain = learned(photos, looked, store=store)

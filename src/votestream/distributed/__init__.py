@@ -1,5 +1,1 @@
 """More than one process or machine: executors, chunks of work, the merge tree, and `learn`, which uses them."""
-
-from votestream.distributed.learning import learn
-
-__all__ = ["learn"]

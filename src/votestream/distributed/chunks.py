@@ -98,7 +98,7 @@ class ImagesLook:
         return f"{backbone.digest} {backbone.device.type} {backbone.batch_size} {backbone.max_pixels}"
 
     def state_of(self, chunk: Chunk) -> str:
-        made = hashlib.sha256(json.dumps(list(map(str, chunk.labels))).encode())
+        made = hashlib.sha256(repr(list(chunk.labels)).encode())
         for image in chunk.items:
             made.update(f"\n{_state_of(image)}".encode())
         return made.hexdigest()

@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-import torch
-
 from votestream.common.cores import usable_cores
-from votestream.compute.place import one_thread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -87,6 +84,7 @@ def executor(on: str, workers: int | None = None, cuda: bool = False) -> Executo
     """The executor of a name: "here", "processes", "ray", or a cluster's address, "ray://host:10001".
 
     workers: None is one for each core that may be used; with Ray, as many as the cluster has room for.
+    cuda: the work needs a GPU, of which Ray's workers get equal shares. Processes all use the one that is here.
 
     >>> executor("here").workers
     1
@@ -115,6 +113,10 @@ def executor(on: str, workers: int | None = None, cuda: bool = False) -> Executo
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """torch and BLAS do what is inside on one thread: how a sum is split among threads shows in its last bits."""
+    import torch  # here, as workers import this file, and not all of them need it
+
+    from votestream.compute.place import one_thread
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

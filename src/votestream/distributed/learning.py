@@ -21,6 +21,7 @@ from votestream.images.convert import as_sequence
 from votestream.images.files import DataWarning, ImageError
 from votestream.images.labelled import brings_labels, labelled_images
 from votestream.images.measure import SAMPLE
+from votestream.life.journal import fingerprint
 from votestream.pipeline import ImageClassifier
 
 M = TypeVar("M", bound=Learner)
@@ -67,16 +68,17 @@ def learn(
 
     A call that fails or is interrupted leaves the model as it was. Image files that cannot be read are left out; a
     warning names them. With `track=True`, the model as it was when the call began predicts each sample; where it had
-    learned nothing, there are no tests. Memory, in this process: the model twice, about log2(chunks) parts, and what is
-    in flight, two chunks a worker.
+    learned nothing, there are no tests. Everything computes on one thread a worker, "here" too. Memory in this process,
+    beside the model: two more of its size at the end, about log2(chunks) parts on the way, and what is in flight, two
+    chunks a worker; of learners that cannot be merged, also the features of chunks that came before their turn.
 
     >>> import numpy as np, votestream as vs
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 1000)
     >>> X = rng.normal(size=(1000, 8)) + 3 * np.eye(8)[y]
     >>> model = vs.learn(X, y, vs.GaussianVoting(), chunk=100)
-    >>> model.class_counts_.sum(), bool(model.score(X, y) > 0.95)
-    (np.int64(1000), True)
+    >>> int(model.class_counts_.sum()), bool(model.score(X, y) > 0.95)
+    (1000, True)
     """
     check_positive("chunk", chunk, int)
     if task is not None:
@@ -89,6 +91,7 @@ def learn(
     else:
         chunks, look, total, names = _rows(X, y, model, chunk)
         unit = "rows"
+    before = fingerprint(learner)
     cuda = isinstance(look, ImagesLook) and look.backbone.device.type == "cuda"
     with nullcontext(on) if not isinstance(on, str) else executor(on, workers, cuda) as place:
         many = f"{place.workers} worker{'s' * (place.workers > 1)}"
@@ -100,21 +103,21 @@ def learn(
         raise ImageError(f"None of the {outcome.images} images can be read: {left_out[0]}")
     if names is not None and not learner._is_fitted():
         taught.feature_names_in_ = names
-    adopt(model, learner, taught)
+    with model._guard.lock:
+        if fingerprint(learner) != before:
+            raise RuntimeError(
+                "the model has changed while the workers learned, and what they learned is not in it: let one call at "
+                "a time teach it"
+            )
+        take_over(learner, taught)
+        if isinstance(model, ImageClassifier):
+            model._fitted = learner
     if left_out:
         told = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
         warnings.warn(
             f"{len(left_out)} of the {outcome.images} images were left out: {told}", DataWarning, stacklevel=2
         )
     return model
-
-
-def adopt(model: Learner, learner: Learner, taught: Learner) -> None:
-    """The model, whose learner was `learner`, has learned what `taught` has."""
-    with model._guard.lock:
-        take_over(learner, taught)
-        if isinstance(model, ImageClassifier):
-            model._fitted = learner
 
 
 def _images(X: Any, y: ArrayLike | None, model: ImageClassifier, size: int) -> tuple[Iterator[Chunk], Look, int | None]:

@@ -134,8 +134,5 @@ def _begin(job: bytes) -> None:
 
 def _work(item: Any) -> Any:
     if len(_jobs) == 1:
-        import torch
-
-        torch.set_num_threads(1)
         _jobs.append(pickle.loads(_jobs[0])())
     return _jobs[1](item)

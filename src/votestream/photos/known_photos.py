@@ -31,7 +31,7 @@ class KnownPhotos:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self._table + repr(sorted(self._numbers)).encode()).hexdigest()
+        return hashlib.sha256(self._table + repr(list(self._numbers)).encode()).hexdigest()
 
     def has_met(self, digests: Digests) -> bool:
         """Whether an earlier run learned it, in whatever class."""

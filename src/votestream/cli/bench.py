@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from votestream.bench.command import without_places
 from votestream.cli.bench_choice import Preset, asked_suite, backbone_digest, check_on, where_data_is
 from votestream.cli.data import DataDir
 from votestream.cli.looks import Stages, Views
+from votestream.common.command_line import without_places
 from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
 from votestream.common.extras import install_extra
 

@@ -148,11 +148,25 @@ def table(costs: Costs) -> str:
     return "\n".join(lines)
 
 
+def check() -> str:
+    """What the model says of the machine that was measured, beside what was measured there."""
+    out = [row for row in rows_of(RESULTS / "scale_out.csv") if row["what"] == "images"]
+    alone = {row["detail"]: float(row["per second"]) for row in out if row["on"] == "here"}
+    lines = ["| measured | on | workers | images a second | by the model |", "|---|---|---|---|---|"]
+    for row in out:
+        if row["on"] != "here":
+            workers = min(int(row["workers"]), int(row["cores"]))
+            by_model = min(workers * alone[row["detail"]], float(row["count"]) / float(row["driver"]))
+            shown = f"{float(row['per second']):,.0f} | {by_model:,.0f}"
+            lines.append(f"| {row['detail']} | {row['on']} | {row['workers']} | {shown} |")
+    return "\n".join(lines) if out else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", type=Path, help="a page with the table's two marks")
     args = parser.parse_args()
-    made = table(measured())
+    made = "\n\n".join(filter(None, (table(measured()), check())))
     print(made)
     if args.page:
         before, _, rest = args.page.read_text(encoding="utf-8").partition(BEGIN)

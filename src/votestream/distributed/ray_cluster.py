@@ -98,7 +98,7 @@ def _connect(ray: ModuleType, on: str, cpus: int | None) -> None:
         ray.init("auto", **how)
     except ConnectionError as error:
         if "any running Ray instance" not in str(error):  # there is one, and it does not let this program in
-            raise
+            raise ConnectionError(f"{error}: is it running, and has this program its token (docs/scale.md)?") from error
         ray.init("local", num_cpus=cpus, include_dashboard=False, **how)
 
 

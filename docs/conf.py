@@ -1,0 +1,99 @@
+"""The site: `make docs` builds it into build/docs, to be opened from disk."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import votestream  # noqa: E402
+from generators import api, docstrings, links, llms, methods  # noqa: E402
+from generators.measured import Measured  # noqa: E402
+
+project = "VoteStream"
+author = "The VoteStream team"
+copyright = f"2026, {author}"
+version = release = votestream.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery", "generators.mathml"]
+exclude_patterns = ["gallery", "generators"]
+suppress_warnings = [
+    "myst.header",  # tables begin at the second level, as their commands print them
+    "config.cache",  # functions in the settings
+]
+# Names of other libraries, whose sites cannot be asked here, and of modules inside rooms, which are not public.
+nitpick_ignore_regex = [("py:.*", r"(?!votestream\.).*"), ("py:.*", r"votestream\.\w+\.\w+\..*")]
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+python_maximum_signature_line_length = 90
+add_module_names = False
+default_role = "code"
+
+html_theme = "furo"
+html_title = f"VoteStream {version}"
+html_math_renderer = "mathml"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "filename_pattern": "plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e6,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+}
+
+
+def write_pages(app: Any) -> None:
+    """Pages that nobody types, anew for each build."""
+    for name in ("methods", "api", "figures", "project"):
+        shutil.rmtree(HERE / name, ignore_errors=True)
+    measured = Measured(HERE.parent / "results")
+    methods.write(HERE / "methods", measured)
+    measured.write_figures(HERE / "figures")
+    api.write(HERE / "api")
+    links.write(HERE / "project")
+
+
+def relink(app: Any, name: str, source: list[str]) -> None:
+    """Links to pages outside docs/ lead to the site's own."""
+    if name.split("/")[0] not in ("methods", "api", "figures", "project", "examples"):
+        page = f"docs/{name}.md"
+        source[0] = links.relinked(source[0], page, page)
+
+
+def describe(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings, which are plain text, as reStructuredText; of a method, whose page tells the rest, the parameters."""
+    text = "\n".join(lines)
+    if what == "class" and thing in methods.learners().values():
+        lines[:] = docstrings.parts(text).parameters
+    else:
+        lines[:] = docstrings.to_rst(text)
+
+
+def skip(app: Any, what: str, name: str, thing: Any, skipped: bool, options: Any) -> bool | None:
+    """scikit-learn's metadata routing adds methods to every learner, with pages of text of its own."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", write_pages, priority=100)
+    app.connect("source-read", relink)
+    app.connect("autodoc-process-docstring", describe)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("build-finished", llms.write)

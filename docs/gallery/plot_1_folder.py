@@ -1,0 +1,10 @@
+"""
+First steps
+===========
+
+x
+"""
+
+import matplotlib.pyplot as plt
+
+plt.plot([1, 2])

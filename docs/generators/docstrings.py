@@ -111,7 +111,8 @@ def _entries(lines: list[str]) -> list[str]:
     """A list of definitions: names, and what they are."""
     entries: list[list[str]] = []
     for line in lines:
-        if entries and (line.startswith(" ") or not ENTRY.match(line)):
+        names_go_on = entries and not ENTRY.match(entries[-1][0])
+        if entries and (line.startswith(" ") or names_go_on or not ENTRY.match(line)):
             entries[-1].append(line.strip())
         else:
             entries.append([line])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -33,16 +34,19 @@ myst_enable_extensions = ["dollarmath"]
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 90
+autodoc_type_aliases = {"ArrayLike": "ArrayLike", "NDArray": "NDArray"}  # which are long where they are written out
 add_module_names = False
 default_role = "code"
 
 html_theme = "furo"
 html_title = f"VoteStream {version}"
+pygments_dark_style = "monokai"
 html_math_renderer = "mathml"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # which a page opened from disk may not fetch
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -86,14 +90,24 @@ def describe(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
         lines[:] = docstrings.to_rst(text)
 
 
+def shorten(
+    app: Any, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
+) -> Any:
+    """Types by the names that `autodoc_type_aliases` gives them, also where they stand beside None."""
+    texts = [text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returns)]
+    return tuple(texts)
+
+
 def skip(app: Any, what: str, name: str, thing: Any, skipped: bool, options: Any) -> bool | None:
-    """scikit-learn's metadata routing adds methods to every learner, with pages of text of its own."""
-    return True if name.startswith("set_") and name.endswith("_request") else None
+    """Without what scikit-learn's metadata routing adds to learners, and a named tuple's fields: they are arguments."""
+    routing = name.startswith("set_") and name.endswith("_request")
+    return True if routing or type(thing).__name__ == "_tuplegetter" else None
 
 
 def setup(app: Any) -> None:
     app.connect("builder-inited", write_pages, priority=100)
     app.connect("source-read", relink)
     app.connect("autodoc-process-docstring", describe)
+    app.connect("autodoc-process-signature", shorten)
     app.connect("autodoc-skip-member", skip)
     app.connect("build-finished", llms.write)

@@ -91,17 +91,23 @@ def pages() -> dict[str, str]:
             made[room.replace(".", "_")] = page(f"votestream.{room}", about, names)
     made["compat"] = _compat()
     contents = [f"   {name}" for name in made]
-    classes = ", ".join(f":class:`votestream.{cls.__name__}`" for cls in learners().values())
     made["index"] = "\n".join(
         [
             *underlined("API reference"),
-            "``import votestream as vs`` gives out what most programs need; rooms of the package give out the rest.",
-            "",
-            f"Every learner has :doc:`a page of its own </methods/index>`: {classes}.",
-            *("", ".. toctree::", "   :maxdepth: 2", "", *contents),
+            "``import votestream as vs`` gives out what most programs need, listed here; rooms of the package give out",
+            "the rest. Every learner has :doc:`a page of its own </methods/index>`.",
+            *("", ".. list-table::", "   :widths: 32 68", ""),
+            *(line for name in sorted(public_names(votestream), key=str.lower) for line in _listed(name)),
+            *("", ".. toctree::", "   :hidden:", "", *contents),
         ]
     )
     return {name: text.rstrip() + "\n" for name, text in made.items()}
+
+
+def _listed(name: str) -> list[str]:
+    """A name, and the first line of what is said of it."""
+    told = (inspect.getdoc(getattr(votestream, name)) or "").split("\n")[0]
+    return [f"   * - :py:obj:`vs.{name} <votestream.{name}>`", f"     - {escaped(told)}"]
 
 
 def _compat() -> str:

@@ -78,10 +78,9 @@ def parts(docstring: str) -> Parts:
         first, joined = block[0], " ".join(line.strip() for line in block)
         headed = HEADED.match(first)
         if joined.startswith(TAKE):
-            told = joined.removeprefix(TAKE)
-            found.take = escaped(told[0].upper() + told[1:])
+            found.take = _sentence(joined.removeprefix(TAKE))
         elif joined.startswith(REFERENCE):
-            found.reference = escaped(joined.removeprefix(REFERENCE))
+            found.reference = _sentence(joined.removeprefix(REFERENCE))
         elif first.startswith(">>>"):
             found.example += [*block, ""]
         elif first.startswith(".. math::"):
@@ -94,6 +93,10 @@ def parts(docstring: str) -> Parts:
         else:
             found.idea += [*_paragraph(block), ""]
     return found
+
+
+def _sentence(text: str) -> str:
+    return escaped(text[0].upper() + text[1:])
 
 
 def _section(found: Parts, title: str, lines: list[str]) -> None:

@@ -1,4 +1,7 @@
-"""Equations as MathML, which browsers show by themselves: no script, no font, no network. docutils translates them."""
+"""Equations as MathML, which browsers show by themselves: no script, no font, no network. docutils translates them.
+
+It draws the index of a letter with an accent below the letter: write R_c, or ŝ_t, where \\hat would have an index.
+"""
 
 from __future__ import annotations
 

@@ -114,16 +114,23 @@ class Measured:
 
     def _figure(self, suite: Suite, rows: Rows, folder: Path, with_table: bool) -> list[str]:
         plot_suite(suite, rows, folder / f"{suite.name}.png")
-        table = f"[The table](../tables/{suite.name}.md), " if with_table else ""
+        table = f"[table](../tables/{suite.name}.md), " if with_table else ""
         return [
             *(f"## {suite.title}", "", note(suite), ""),
-            f"{table}[the rows](../../results/{suite.name}.csv), the command: `votestream bench plot {suite.name}`.",
-            *("", f"![{suite.title}]({suite.name}.png)", ""),
+            f"See also: {table}[rows](../../results/{suite.name}.csv). Command: `votestream bench plot {suite.name}`.",
+            *(
+                "",
+                f"```{{image}} {suite.name}.png",
+                f":alt: {suite.title}",
+                ":width: 100%",
+                "```",
+                "",
+            ),  # links to itself
         ]
 
 
 def _list_table(block: Block) -> list[str]:
-    lines = [f".. list-table:: {block.stream}", "   :header-rows: 1", ""]
+    lines = [f".. list-table:: {block.stream}", "   :header-rows: 1", "   :class: measured", ""]
     for texts in (header(block), *body(block)):
         lines += [f"   {'* -' if place == 0 else '  -'} {text}".rstrip() for place, text in enumerate(texts)]
     return [*lines, ""]

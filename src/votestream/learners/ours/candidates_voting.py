@@ -39,7 +39,7 @@ class CandidatesVoting(ExemplarLearner):
     Every task t nominates its class with the largest logit, ŝ once normalised. With d the distance to the task's
     nearest exemplar, the task with the largest score gives the answer (Eq. 3 to 5):
 
-    .. math:: \max_t \; \hat s_t + e^{\gamma-1} w_t, \quad w_t = \frac{1/d_t}{\sum_u 1/d_u}, \quad
+    .. math:: \max_t \; ŝ_t + e^{\gamma-1} w_t, \quad w_t = \frac{1/d_t}{\sum_u 1/d_u}, \quad
         \gamma = \frac{\max_t w_t - \min_t w_t}{\beta}
 
     Take it for the paper's vote and its ablations, or for exemplars to look at; `GaussianVoting` is more accurate.

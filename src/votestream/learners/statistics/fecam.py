@@ -26,8 +26,8 @@ class FeCAM(MomentLearner):
     r"""A mean and a covariance of its own for every class; the smallest Mahalanobis distance decides.
 
     .. math::
-        \hat y = \arg\min_c \; (x - \mu_c)^\top \hat\Sigma_c^{-1} (x - \mu_c), \qquad
-        \hat\Sigma_c = \operatorname{corr}\left(\Sigma_c + \gamma V_1 I + \gamma V_2 (1 - I)\right)
+        \hat y = \arg\min_c \; (x - \mu_c)^\top R_c^{-1} (x - \mu_c), \qquad
+        R_c = \operatorname{corr}\left(\Sigma_c + \gamma V_1 I + \gamma V_2 (1 - I)\right)
 
     Each row goes through Tukey's transform, sign(x) |x|^tukey, which makes features behind a ReLU more like a
     Gaussian. A class's covariance is shrunk, Sigma + gamma V1 I + gamma V2 (1 - I), with V1 and V2 its mean

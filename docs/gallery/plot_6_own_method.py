@@ -21,7 +21,8 @@ from votestream.bench.runs import Run
 from votestream.bench.tables import markdown
 
 # %%
-# The method: each sample is taken to unit length, and the class whose mean has the smallest angle to it wins.
+# The method: each sample is taken to unit length, and the nearest class mean wins. Written here is what the bench
+# calls; :doc:`/extending` has a learner that keeps the whole contract.
 
 
 @vs.register("sphere_means")

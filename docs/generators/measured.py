@@ -19,14 +19,16 @@ OURS = "gaussian_voting"
 
 
 class Measured:
-    """What was measured, read once."""
+    """What was measured; each file is read once."""
 
     def __init__(self, results: Path) -> None:
-        self.rows: dict[str, Rows] = {}
-        for suite in all_suites():
-            rows = Results(results / f"{suite.name}.csv").rows()
-            if rows:
-                self.rows[suite.name] = rows
+        self.results = results
+        self._read: dict[str, Rows] = {}
+
+    def rows(self, suite: str) -> Rows:
+        if suite not in self._read:
+            self._read[suite] = Results(self.results / f"{suite}.csv").rows()
+        return self._read[suite]
 
     def tables(self, learner: str) -> list[str]:
         """Its lines of the bench's tables, as reStructuredText."""
@@ -36,7 +38,7 @@ class Measured:
     def _table(self, name: str, learner: str) -> list[str]:
         suite, own = find_suite(name), self._of(name, learner)
         found = []
-        for block in blocks(suite, self.rows.get(name, [])):
+        for block in blocks(suite, self.rows(name)):
             lines = [line for line in block.lines if (line.method, line.Q) in own and line.seeds]
             if lines:
                 found.append(replace(block, lines=lines))
@@ -46,7 +48,7 @@ class Measured:
         return [told, note(suite), "", *(line for block in found for line in _list_table(block))]
 
     def _of(self, name: str, learner: str) -> set[tuple[str, str]]:
-        return {(row["method"], row["Q"]) for row in self.rows.get(name, []) if row["learner"] == learner}
+        return {(row["method"], row["Q"]) for row in self.rows(name) if row["learner"] == learner}
 
     def _place(self, learner: str) -> tuple[str, str] | None:
         """The suite and stream that show it among others, by accuracy and bytes."""
@@ -60,7 +62,7 @@ class Measured:
     def _points(self, name: str, stream: str) -> list[Line]:
         suite = replace(find_suite(name), metrics=("bytes", "Last"))
         titles = (stream, f"{stream}, {suite.backbone}")  # where rows of another backbone are there too
-        found = [block for block in blocks(suite, self.rows.get(name, [])) if block.stream in titles]
+        found = [block for block in blocks(suite, self.rows(name)) if block.stream in titles]
         lines = [line for block in found for line in block.lines]
         return [line for line in lines if line.cells["bytes"].mean and line.cells["Last"].mean is not None]
 
@@ -105,10 +107,10 @@ class Measured:
         folder.mkdir(parents=True)
         tables = sorted(path.stem for path in (folder.parent / "tables").glob("*.md"))
         lines = ["# Figures and tables", "", "Made from the rows in `results/` when this site was built.", ""]
-        for name, rows in self.rows.items():
-            suite = find_suite(name)
-            if suite.plot:
-                lines += self._figure(suite, rows, folder, name in tables)
+        for suite in all_suites():
+            rows = self.rows(suite.name)
+            if suite.plot and rows:
+                lines += self._figure(suite, rows, folder, suite.name in tables)
         lines += ["```{toctree}", ":hidden:", "", *(f"../tables/{name}" for name in tables), "```"]
         (folder / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

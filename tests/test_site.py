@@ -129,3 +129,10 @@ def test_a_fault_of_the_built_site_is_told(tmp_path, body, told):
 
 def test_a_site_that_was_not_built_is_told(tmp_path):
     assert "has no pages" in next(check.faults(tmp_path))
+
+
+def test_a_page_that_llms_txt_does_not_list_is_told(tmp_path):
+    for name in ("index.html", "listed.html", "forgotten.html"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "llms.txt").write_text("- [Listed](listed.html)")
+    assert check.unlisted(tmp_path) == ["forgotten.html"]

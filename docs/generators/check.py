@@ -15,6 +15,7 @@ from generators.methods import learners
 
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}  # fetched without a click
 CODE_OF_OTHERS = "_static"
+UNLISTED = ("index.html", "genindex.html", "search.html")  # which llms.txt need not name
 
 
 class Page(HTMLParser):
@@ -54,6 +55,13 @@ def faults(site: Path, private: str = str(ROOT)) -> Iterator[str]:
             yield f"{told} tells a path of this machine, {private}."
 
 
+def unlisted(site: Path) -> list[str]:
+    """Pages that llms.txt does not name."""
+    named = re.findall(r"\]\((.+?)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    pages = [path.relative_to(site).as_posix() for path in site.rglob("*.html") if CODE_OF_OTHERS not in path.parts]
+    return sorted(set(pages) - {*named, *UNLISTED})
+
+
 def _leads_nowhere(path: Path, target: str, pages: dict[Path, Page]) -> str:
     parts = urlsplit(target)
     if parts.scheme or parts.netloc:
@@ -82,6 +90,7 @@ def missing_names(site: Path) -> list[str]:
 def main(folder: str) -> int:
     site = Path(folder).resolve()
     found = [*faults(site), *(f"no page describes {name}." for name in missing_names(site))]
+    found += [f"llms.txt does not list {page}." for page in unlisted(site)]
     print("\n".join(found) or f"{site / 'index.html'}: links hold, nothing needs a network.")
     return 1 if found else 0
 

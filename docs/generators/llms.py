@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import votestream
+
 
 def write(app: Any, error: Exception | None) -> None:
     """Beside index.html, once the site is built."""
@@ -14,7 +16,7 @@ def write(app: Any, error: Exception | None) -> None:
 
 def listing(env: Any, project: str) -> str:
     """Captions of the sidebar, and below each its pages in order, subpages after their page."""
-    lines = [f"# {project}", ""]
+    lines = [f"# {project}", "", f"> {votestream.__doc__}", ""]
     root = env.config.root_doc
     for tree in env.tocs[root].findall(lambda node: node.tagname == "toctree"):
         lines += [f"## {tree['caption']}", ""]

@@ -8,7 +8,7 @@ COMPAT := .venv-compat
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat lint tables docs docs-links clean
+.PHONY: demo serve test test-browser test-compat lint tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -45,6 +45,7 @@ tables: $(VENV)/installed
 	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done
 
 # The site, into build/docs/index.html, to be opened from disk: warnings are errors, links inside it are checked.
+.PHONY: docs docs-links
 SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -d build/doctrees
 docs: $(VENV)/installed-docs
 	rm -rf build/docs build/doctrees
@@ -54,6 +55,10 @@ docs: $(VENV)/installed-docs
 # Links to other sites, which need a network: no part of the checks, as other people's sites come and go.
 docs-links: $(VENV)/installed-docs
 	$(SPHINX) -b linkcheck docs build/docs-links
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -70,10 +75,6 @@ $(VENV)/installed-serve: $(VENV)/installed
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $@
-
-$(VENV)/installed-docs: $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
 $(VENV)/installed-browser: $(VENV)/installed-dev

@@ -19,6 +19,7 @@ MOVED = {
     **{path: f"docs/{page}" for path, page in OUTSIDE.items()},
     "docs/gallery/README.rst": "docs/examples/index.rst",
     "docs/tables": "docs/figures/index.md",
+    "results": "docs/figures/index.md",
 }
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 

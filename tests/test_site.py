@@ -91,6 +91,11 @@ def test_parameters_of_both_styles_become_definitions():
     assert numpy_style[-3:] == ["``a``, ``b``", "    two lines", ""]
     google_style = docstrings.to_rst("Does.\n\nArgs:\n    a, b: two\n        lines\n")
     assert google_style == numpy_style
+    assert docstrings.to_rst("Does.\n\nParameters\n----------\na, b\n    two\n    lines\n") == numpy_style
+
+
+def test_a_public_class_in_a_docstring_is_a_link():
+    assert docstrings.to_rst("As `GDumb`, `Unheard`.") == ["As :py:obj:`GDumb <votestream.GDumb>`, ``Unheard``.", ""]
 
 
 def test_links_of_every_page_lead_to_files_that_are_there():

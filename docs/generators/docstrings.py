@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+import votestream
 
 TITLES = {"Args": "Parameters", "Example": "Example", "Examples": "Example"}
 HEADED = re.compile(r"(Args|Attributes|Raises|Returns|Yields|Examples?):$")
@@ -31,13 +34,18 @@ class Parts:
 
 
 def escaped(text: str) -> str:
-    """Plain text that means the same to a reader of reStructuredText; `code` becomes literal.
+    """Plain text that means the same to a reader of reStructuredText; `code` becomes literal, a public class a link.
 
     >>> escaped("sign(x) |x|^tukey, as `a*b` says")
     'sign(x) \\\\|x\\\\|^tukey, as ``a*b`` says'
     """
     pieces = re.split(r"(`+[^`]+`+)", text)
-    return "".join(f"``{p.strip('`')}``" if p.startswith("`") else SPECIAL.sub(r"\\\1", p) for p in pieces)
+    return "".join(_code(p.strip("`")) if p.startswith("`") else SPECIAL.sub(r"\\\1", p) for p in pieces)
+
+
+def _code(text: str) -> str:
+    known = text[:1].isupper() and text in votestream.__all__
+    return f":py:obj:`{text} <votestream.{text}>`" if known else f"``{text}``"
 
 
 def blocks(docstring: str) -> Iterator[list[str]]:
@@ -89,7 +97,7 @@ def parts(docstring: str) -> Parts:
         elif len(block) > 1 and set(block[1]) == {"-"}:
             _section(found, first, block[2:])
         elif headed:
-            _section(found, headed[1], inspect.cleandoc("\n".join(block[1:])).splitlines())
+            _section(found, headed[1], textwrap.dedent("\n".join(block[1:])).splitlines())
         else:
             found.idea += [*_paragraph(block), ""]
     return found
@@ -111,22 +119,22 @@ def _section(found: Parts, title: str, lines: list[str]) -> None:
 
 
 def _entries(lines: list[str]) -> list[str]:
-    """A list of definitions: names, and what they are."""
+    """A list of definitions: names, and what they are, behind a colon or on the lines below."""
     entries: list[list[str]] = []
     for line in lines:
-        names_go_on = entries and not ENTRY.match(entries[-1][0])
-        if entries and (line.startswith(" ") or names_go_on or not ENTRY.match(line)):
+        names_go_on = entries and entries[-1][0].endswith(",")
+        if entries and (line.startswith(" ") or names_go_on):
             entries[-1].append(line.strip())
         else:
             entries.append([line])
     made: list[str] = []
     for entry in entries:
         found = ENTRY.match(" ".join(entry))
-        if found:
-            names = ", ".join(f"``{name.strip('` ')}``" for name in found[1].split(","))
-            made += [names, f"    {escaped(found[2])}"]
+        names, text = found.groups() if found else (entry[0], " ".join(entry[1:]))
+        if text:
+            made += [", ".join(f"``{name.strip('` ')}``" for name in names.split(",")), f"    {escaped(text)}"]
         else:
-            made.append(escaped(" ".join(entry)))
+            made.append(escaped(names))
     return made
 
 

@@ -173,10 +173,17 @@ class RanPAC(Learner):
         for sums in self._sums:
             sums.join(number, into)
 
-    def _merge(self, other: RanPAC, numbers: NDArray[np.int64]) -> None:
+    def _begin_like(self, other: RanPAC) -> None:
+        super()._begin_like(other)
+        self._allocate(other.n_features_in_, other._W.shape[1], other._drawn_with, len(other._sums))
+
+    def _settle(self) -> None:
         for sums, (H, own) in zip(self._sums, self._split(self._pending.rows, self._pending.classes), strict=True):
             sums.add(H, own)
         self._pending.drop()
+
+    def _merge(self, other: RanPAC, numbers: NDArray[np.int64]) -> None:
+        self._settle()
         waiting = other._split(other._pending.rows, other._pending.classes)
         for sums, theirs, (H, own) in zip(self._sums, other._sums, waiting, strict=True):
             sums.merge(theirs, numbers)

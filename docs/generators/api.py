@@ -16,7 +16,7 @@ from generators.docstrings import escaped, to_rst
 from generators.methods import learners, underlined
 
 PACKAGE = Path(votestream.__file__).parent
-BESIDE = ("bench.suites", "voting")  # modules that give out names, though their rooms do not
+BESIDE = ("voting",)  # a module that is no room
 
 
 @cache
@@ -26,7 +26,9 @@ def rooms() -> tuple[str, ...]:
     Names that `votestream` gives out too are described once, as votestream.NAME.
     """
     packages = [each.name for each in pkgutil.iter_modules(votestream.__path__) if each.ispkg]
-    return (*(name for name in packages if hasattr(import_module(f"votestream.{name}"), "__all__")), *BESIDE)
+    public = [name for name in packages if hasattr(import_module(f"votestream.{name}"), "__all__")]
+    inside = [room.removeprefix("votestream.") for room in votestream._ROOMS]
+    return (*public, *(room for room in inside if room not in public), *BESIDE)
 
 
 def public_names(module: Any) -> list[str]:
@@ -50,7 +52,7 @@ def described(room: str) -> list[str]:
     top = [name for name in public_names(votestream) if home(name) == room]
     methods = {cls.__name__ for cls in learners().values()}  # which have pages of their own
     names = [f"votestream.{name}" for name in top if name not in methods]
-    if room == "bench.suites":  # the rest of it is the bench's own
+    if "." in room:  # a module inside a room: the rest of it is the room's own
         return names
     module = import_module(f"votestream.{room}")
     here = [name for name in public_names(module) if name not in votestream.__all__ and not _elsewhere(module, name)]

@@ -16,7 +16,7 @@ from conftest import make_on_features, same_model
 STREAMED = ("ncm", "slda", "rls", "ranpac", "foal", "klda", "randumb", "fecam", "srda")
 ON_RANDOM_FEATURES = ("ranpac", "foal", "klda", "randumb")
 RIVALS = (*STREAMED, "knn", "er_features", "joint")
-SHIFT_FREE = ("ncm", "slda", "rls", "knn", "joint")  # where the origin of the features lies does not matter to these
+SHIFT_FREE = ("ncm", "slda", "rls", "srda", "knn", "joint")  # it does not matter where the origin of the features lies
 N, D, C = 1300, 8, 5
 
 
@@ -99,7 +99,7 @@ def test_a_large_mean_changes_no_decision(name, data, queries):
     assert np.allclose(near.predict_proba(queries), far.predict_proba(queries + np.float32(1000)), atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["ncm", "slda", "rls", "fecam", "knn", "joint"])
+@pytest.mark.parametrize("name", ["ncm", "slda", "rls", "fecam", "srda", "knn", "joint"])
 def test_the_scale_of_the_features_changes_no_decision(name, data, queries):
     X, y = data
     small = learned(name, X / 1024, y).predict(queries / 1024)
@@ -160,7 +160,7 @@ def test_many_queries_are_answered_slice_by_slice_alike(name, data, monkeypatch)
     assert np.array_equal(model.predict(data[0]), model.classes_[at_once.argmax(1)])
 
 
-@pytest.mark.parametrize("name", ["slda", "rls", "fecam", "ranpac"])
+@pytest.mark.parametrize("name", ["slda", "rls", "fecam", "srda", *ON_RANDOM_FEATURES])
 def test_a_system_is_factored_only_when_an_answer_is_asked_for_and_once(name, data, monkeypatch):
     calls = []
     for library, factor in ((torch.linalg, "cholesky_ex"), (lapack, "dpotrf")):
@@ -186,6 +186,12 @@ def test_a_system_is_factored_only_when_an_answer_is_asked_for_and_once(name, da
         ("ranpac", {"projection": 0}, "projection"),
         ("fecam", {"tukey": "sqrt"}, "tukey"),
         ("fecam", {"gamma": 0}, "gamma"),
+        ("srda", {"alpha": 1.5}, "alpha must be at most 1"),
+        ("srda", {"shrinkage": 0}, "shrinkage must be a number above 0"),
+        ("klda", {"draws": 0}, "draws"),
+        ("klda", {"gamma": 1e7}, "gamma must be at most 1e"),
+        ("randumb", {"shrinkage": "best"}, "'oas'"),
+        ("foal", {"ridge": 0}, "ridge"),
         ("knn", {"k": 0}, "k must be"),
         ("knn", {"weights": "loud"}, "'majority'"),
         ("er_features", {"keep": "all"}, "'reservoir'"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -74,8 +74,28 @@ def random_features(Q: int, width: int, classes: int = 100) -> int:
     >>> random_features(2000, width=160)
     267
     """
+    return _most(lambda M: 8 * M * (M + classes) + 4 * width * M + 500 * (4 * width + 8), bytes_of(Q, width))
+
+
+def fourier_features(Q: int, width: int, draws: int = 1, classes: int = 100) -> int:
+    """The largest M of each draw of KLDA, or of RanDumb, that fits so: sums, counts, projection and waiting rows.
+
+    >>> fourier_features(2000, width=160), fourier_features(2000, width=160, draws=3)
+    (438, 204)
+    """
+    draw = lambda M: 4 * M * (M + classes) + 8 * classes + 4 * M * (width + 1)  # noqa: E731
+    return _most(lambda M: draws * draw(M) + 128 * (4 * width + 8), bytes_of(Q, width))
+
+
+def sigmoid_features(Q: int, width: int, look_width: int, classes: int = 100) -> int:
+    """F-OAL's, on `look_width` features, within the room of Q features of the usual width."""
+    return _most(lambda M: 4 * M * (M + classes) + 4 * look_width * M + 128 * (4 * look_width + 8), bytes_of(Q, width))
+
+
+def _most(needed: Callable[[int], int], room: int) -> int:
+    """The largest number that needs no more room."""
     M = 1
-    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= bytes_of(Q, width):
+    while needed(M + 1) <= room:
         M += 1
     return M
 

@@ -6,13 +6,13 @@ import torch
 
 from votestream.common.validation import check_positive
 from votestream.core.registry import register
-from votestream.learners.statistics.random_features import Head, Layer, RandomFeaturesLearner
+from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner
 from votestream.memory import GramSums
 
 
 @register("foal")
-class FOAL(RandomFeaturesLearner):
-    """Recursive least squares of the one-hot labels on random features h = sigmoid(x W), W fixed.
+class FOAL(ScaledLearner):
+    """Recursive least squares of the one-hot labels on random features h = sigmoid(x W / scale), W fixed.
 
     The weights are (G + lambda I)^-1 Q with G = sum h h^T and Q = sum h y^T, always. The paper's recursion brings the
     inverse up to date for every mini-batch (Woodbury's identity); here G and Q stream in, in float32, and the same
@@ -29,6 +29,8 @@ class FOAL(RandomFeaturesLearner):
     ----------
     projection : M, the random features; the paper takes 1,000.
     ridge : lambda; the paper takes 1.
+    scale : what features are divided by; "auto" is the root mean square of the first row, as a power of two. Models
+        that are to be merged need the same.
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
     seed, device : "auto" is the GPU if there is one.
@@ -44,13 +46,14 @@ class FOAL(RandomFeaturesLearner):
     True
     """
 
-    _fixed = ("projection",)
+    _fixed = ("projection", "scale")
     _asked_with = ("ridge",)
 
     def __init__(
         self,
         projection: int = 1000,
         ridge: float = 1.0,
+        scale: float | str = "auto",
         close_task_after: int = 20,
         batch_size: int = 10,
         seed: int = 0,
@@ -59,6 +62,7 @@ class FOAL(RandomFeaturesLearner):
     ) -> None:
         self.projection = projection
         self.ridge = ridge
+        self.scale = scale
         self.close_task_after = close_task_after
         self.batch_size = batch_size
         self.seed = seed
@@ -70,8 +74,8 @@ class FOAL(RandomFeaturesLearner):
         check_positive("ridge", self.ridge)
 
     def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
-        """W so that x W is about as large as the features are: where the sigmoid bends."""
-        return [Layer.drawn("sigmoid", width, M, width**-0.5, generator, self._place)]
+        """W so that x W is about 1: where the sigmoid bends."""
+        return [Layer.drawn("sigmoid", width, M, width**-0.5 / self._scale, generator, self._place)]
 
     def _heads(self, sums: list[GramSums]) -> list[Head]:
         G, Q = sums[0].system(len(self._index))

@@ -11,19 +11,20 @@ from votestream.common.validation import check_choice, check_positive
 from votestream.core.registry import register
 from votestream.core.settings import given_or_preset
 from votestream.learners.statistics.linear_rule import softmax
-from votestream.learners.statistics.random_features import Head, Layer, RandomFeaturesLearner, definite_solution
+from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner, definite_solution
 from votestream.memory import ClassGramSums
 
 ROUNDING = 1e-7  # of sums in float32
+WIDEST = 1e6  # gamma: beyond it no two rows are alike, and at some point float32 overflows
 
 
 @register("klda")
-class KLDA(RandomFeaturesLearner):
+class KLDA(ScaledLearner):
     """Linear discriminant analysis on random Fourier features of an RBF kernel, by several draws that are averaged.
 
     A draw's features h = cos(x W + b), W normal and b uniform, have products that estimate the kernel
-    exp(-gamma |x - x'|² / D) (the factor sqrt(2 / M) changes no answer and is left out). In their space classes have
-    means m_c and share the covariance S within them: the score is h S' m_c - m_c S' m_c / 2, S' the inverse of S,
+    exp(-gamma |x - x'|² / (D scale²)); the factor sqrt(2 / M) changes no answer and is left out. In their space classes
+    have means m_c and share the covariance S within them: the score is h S' m_c - m_c S' m_c / 2, S' the inverse of S,
     shrunk as `slda` does it. The answer is the mean of the draws' softmaxes. One draw is the arithmetic of `randumb`.
 
     Kept for each draw: 4 M (M + C) + 8 C bytes, from which S follows; W and b, 4 M (D + 1), made from the seed and
@@ -33,8 +34,9 @@ class KLDA(RandomFeaturesLearner):
     ----------
     projection : M, the random features of a draw.
     draws : E, the ensemble.
-    gamma : of the kernel, whose width depends on the scale of the features: where these vary by 1, gamma = 1 is what
-        scikit-learn calls "scale". The paper's own sigma is gamma / D.
+    gamma : of the kernel. The paper's own sigma is gamma / (D scale²).
+    scale : what features are divided by; "auto" is the root mean square of the first row, as a power of two. Models
+        that are to be merged need the same.
     shrinkage : epsilon of S, as in `slda`, above 0, at most 1; "oas" estimates it (Chen et al., 2010).
     preset : "paper" takes the paper's 5,000 random features and 5 draws, unless these are given other values than their
         defaults.
@@ -48,14 +50,14 @@ class KLDA(RandomFeaturesLearner):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 2))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same sign", "not")  # no line can tell
-    >>> model = vs.KLDA(projection=100, draws=2, gamma=1.0).partial_fit(X, y)
+    >>> model = vs.KLDA(projection=100, draws=2, gamma=1.0, scale=1.0).partial_fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
     """
 
     sums = ClassGramSums
     _link = staticmethod(softmax)
-    _fixed: tuple[str, ...] = ("projection", "draws", "gamma", "preset")
+    _fixed: tuple[str, ...] = ("projection", "draws", "gamma", "scale", "preset")
     _asked_with = ("shrinkage",)
     _paper: ClassVar = {"projection": 5000, "draws": 5}
 
@@ -63,7 +65,8 @@ class KLDA(RandomFeaturesLearner):
         self,
         projection: int = 1000,
         draws: int = 3,
-        gamma: float = 0.03,
+        gamma: float = 0.1,
+        scale: float | str = "auto",
         shrinkage: float | str = 1e-4,
         preset: str | None = None,
         close_task_after: int = 20,
@@ -75,6 +78,7 @@ class KLDA(RandomFeaturesLearner):
         self.projection = projection
         self.draws = draws
         self.gamma = gamma
+        self.scale = scale
         self.shrinkage = shrinkage
         self.preset = preset
         self.close_task_after = close_task_after
@@ -87,6 +91,8 @@ class KLDA(RandomFeaturesLearner):
         super()._check_params()
         check_positive("draws", self.draws, int)
         check_positive("gamma", self.gamma)
+        if self.gamma > WIDEST:
+            raise ValueError(f"gamma must be at most {WIDEST:g}, got {self.gamma!r}")
         check_choice("preset", self.preset, (None, "paper"))
         if self.shrinkage != "oas":
             check_positive("shrinkage (a number, or 'oas')", self.shrinkage)
@@ -102,14 +108,14 @@ class KLDA(RandomFeaturesLearner):
         return draws
 
     def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
-        scale = (2 * self.gamma / width) ** 0.5
+        scale = (2 * self.gamma / width) ** 0.5 / self._scale
         return [Layer.drawn("cos", width, M, scale, generator, self._place) for _ in range(n_parts)]
 
     def _heads(self, sums: list[ClassGramSums]) -> list[Head]:
         return [self._discriminant(layer, each) for layer, each in zip(self._layers, sums, strict=True)]
 
     def _discriminant(self, layer: Layer, sums: ClassGramSums) -> Head:
-        """Weights S' (m_c - m) and biases, from the overall mean m, which changes no decision and saves digits."""
+        """Weights S' (m_c - m) and biases, about the overall mean m, which changes no decision and saves digits."""
         S, means = sums.within(len(self._index))
         shrinkage = oas(S, int(sums.counts.sum())) if self.shrinkage == "oas" else float(self.shrinkage)
         variance = max(float(S.diagonal().mean()), ROUNDING)  # classes of one sample have none
@@ -117,10 +123,9 @@ class KLDA(RandomFeaturesLearner):
         centre = (means @ shares)[:, None]
         apart = means - centre
         weights, _ = definite_solution((1 - shrinkage) * S, apart, shrinkage * variance)
-        bias = -((0.5 * apart + centre) * weights).sum(0)
-        put = self._place.put
-        tables = put(weights.float().cpu().numpy()), put(bias.float().cpu().numpy())
-        return Head(layer, *tables, shrinkage)
+        bias = -0.5 * (apart * weights).sum(0)
+        tables = (self._place.put(table.cpu().numpy()) for table in (weights, centre[:, 0], bias))
+        return Head(layer, next(tables), shrinkage, *tables)
 
 
 def oas(S: torch.Tensor, samples: int) -> float:

@@ -64,8 +64,9 @@ class RandomFeaturesModule(ScoresModule):
             H = Z.sigmoid()
         else:
             H = (Z + buffers["b"]).cos()
-        scores = H @ self.weights
-        return scores + buffers["bias"] if "bias" in buffers else scores
+        if "bias" not in buffers:
+            return H @ self.weights
+        return (H - buffers["centre"]) @ self.weights + buffers["bias"]
 
 
 class MeanModule(nn.Module):

@@ -23,6 +23,7 @@ from votestream.learners.statistics.modules import softmax as softmax_module
 from votestream.memory import GramSums, Pending
 from votestream.memory.gram import ridge_solution
 
+FARTHEST = 2.0**24  # from 1, that a scale may be: the first rows are brought nearer
 LARGEST_W = 1 << 23  # numbers of all W, which are in no file, that a small file may have us draw
 
 
@@ -118,7 +119,7 @@ class RandomFeaturesLearner(Learner):
     # ---- corrections ----------------------------------------------------------------------------
 
     mergeable = True
-    _merged_alike = ("_unit", "_drawn_with")
+    _merged_alike: tuple[str, ...] = ("_unit", "_drawn_with")
     _why_not = "its sums mix the random features of all classes; teach a new model"
 
     def _join(self, number: int, into: int) -> None:
@@ -163,23 +164,54 @@ class RandomFeaturesLearner(Learner):
         return wanted
 
 
+class ScaledLearner(RandomFeaturesLearner):
+    """For layers that bend at a certain size of x: features are divided by `scale` first.
+
+    "auto" is the root mean square of the first row, as a power of two, so that models of similar data have the same.
+    """
+
+    scale: float | str
+    _merged_alike = ("_unit", "_drawn_with", "_scale")
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.scale != "auto":
+            check_positive("scale (a number, or 'auto')", self.scale)
+
+    def _begin(self, X: NDArray[np.float32]) -> None:
+        size = float(np.sqrt(np.square(X[0], dtype=np.float64).mean()))
+        self._scale = 2.0 ** round(math.log2(size)) if size else 1.0
+        if self.scale != "auto":
+            self._scale = float(self.scale) * self._unit
+        self._scale = min(max(self._scale, 1 / FARTHEST), FARTHEST)
+        super()._begin(X)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"scale": np.array(self._scale), **super()._arrays()}
+
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._scale = float(take(arrays, "scale", np.float64, (), 1 / FARTHEST, FARTHEST))
+        super()._set_arrays(arrays)
+
+
 class Head(NamedTuple):
-    """What turns the random features of one layer into scores."""
+    """What turns the random features of one layer into scores: (h - centre) weights + bias."""
 
     layer: Layer
-    weights: Array  # (M, C)
-    bias: Array | None  # (C,)
+    weights: Array  # (M, C); float64 where there is a centre, as scores of a discriminant are large
     found: float  # lambda or the shrinkage that it was solved with
+    centre: Array | None = None  # (M,)
+    bias: Array | None = None  # (C,)
 
     @classmethod
     def solved(cls, layer: Layer, G: torch.Tensor, Q: torch.Tensor, ridge: float, place: Place) -> Head:
         """Scores h (G + ridge I)^-1 Q."""
         weights, ridge = definite_solution(G, Q, ridge)
-        return cls(layer, place.put(weights.float().cpu().numpy()), None, ridge)
+        return cls(layer, place.put(weights.float().cpu().numpy()), ridge)
 
     def scores(self, X: Array) -> Array:
-        product = self.layer(X) @ self.weights
-        return product if self.bias is None else product + self.bias
+        H = self.layer(X)
+        return H @ self.weights if self.bias is None else (H - self.centre) @ self.weights + self.bias
 
 
 def definite_solution(G: torch.Tensor, Q: torch.Tensor, ridge: float) -> tuple[torch.Tensor, float]:
@@ -214,9 +246,10 @@ class RandomFeaturesRule(NamedTuple):
         return made[0] if len(made) == 1 else MeanModule(made)
 
     def _module(self, head: Head) -> RandomFeaturesModule:
-        arrays = {"W": head.layer.W, "b": head.layer.b, "weights": head.weights, "bias": head.bias}
+        arrays = {"W": head.layer.W, "b": head.layer.b, **head._asdict()}
         link = onto_simplex_module if self.link is onto_simplex else softmax_module
-        held = {name: self.place.get(array) for name, array in arrays.items() if array is not None}
+        names = ("W", "b", "weights", "centre", "bias")
+        held = {name: self.place.get(arrays[name]).astype(np.float32) for name in names if arrays[name] is not None}
         return RandomFeaturesModule(head.layer.kind, link, **held)
 
     def _scores(self, head: Head, X: NDArray[np.float32]) -> Iterator[Array]:

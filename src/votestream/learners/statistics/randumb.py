@@ -23,7 +23,9 @@ class RanDumb(KLDA):
     Parameters
     ----------
     projection : M, the random features.
-    gamma : of the kernel exp(-gamma |x - x'|² / D), as in `klda`. The authors' "scale" is 1 where features vary by 1.
+    gamma : of the kernel exp(-gamma |x - x'|² / (D scale²)), as in `klda`.
+    scale : what features are divided by; "auto" is the root mean square of the first row, as a power of two. Models
+        that are to be merged need the same.
     shrinkage : of the covariance, above 0, at most 1; "oas" estimates it, as the authors' code does.
     preset : "paper" takes the paper's 25,000 random features, unless `projection` is given another value than its
         default.
@@ -37,19 +39,20 @@ class RanDumb(KLDA):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 2))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same sign", "not")  # no line can tell
-    >>> model = vs.RanDumb(projection=100, gamma=1.0).partial_fit(X, y)
+    >>> model = vs.RanDumb(projection=100, gamma=1.0, scale=1.0).partial_fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
     """
 
     draws = 1
-    _fixed = ("projection", "gamma", "preset")
+    _fixed = ("projection", "gamma", "scale", "preset")
     _paper: ClassVar = {"projection": 25_000}
 
     def __init__(
         self,
         projection: int = 2000,
-        gamma: float = 0.03,
+        gamma: float = 0.1,
+        scale: float | str = "auto",
         shrinkage: float | str = "oas",
         preset: str | None = None,
         close_task_after: int = 20,
@@ -60,6 +63,7 @@ class RanDumb(KLDA):
     ) -> None:
         self.projection = projection
         self.gamma = gamma
+        self.scale = scale
         self.shrinkage = shrinkage
         self.preset = preset
         self.close_task_after = close_task_after

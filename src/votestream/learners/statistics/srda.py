@@ -55,8 +55,8 @@ class StreamingRDA(MomentLearner):
 
     def __init__(
         self,
-        alpha: float = 0.3,
-        shrinkage: float = 0.1,
+        alpha: float = 0.2,
+        shrinkage: float = 1e-4,
         prior: bool = True,
         close_task_after: int = 20,
         batch_size: int = 10,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 from votestream.common.validation import check_positive
@@ -77,6 +79,6 @@ class FOAL(ScaledLearner):
         """W so that x W is about 1: where the sigmoid bends."""
         return [Layer.drawn("sigmoid", width, M, width**-0.5 / self._scale, generator, self._place)]
 
-    def _heads(self, sums: list[GramSums]) -> list[Head]:
-        G, Q = sums[0].system(len(self._index))
+    def _heads(self, sums: Iterator[GramSums]) -> list[Head]:
+        G, Q = next(sums).system(len(self._index))
         return [Head.solved(self._layers[0], G, Q, float(self.ridge), self._place)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -65,7 +66,7 @@ class KLDA(ScaledLearner):
         self,
         projection: int = 1000,
         draws: int = 3,
-        gamma: float = 0.1,
+        gamma: float = 0.03,
         scale: float | str = "auto",
         shrinkage: float | str = 1e-4,
         preset: str | None = None,
@@ -111,7 +112,7 @@ class KLDA(ScaledLearner):
         scale = (2 * self.gamma / width) ** 0.5 / self._scale
         return [Layer.drawn("cos", width, M, scale, generator, self._place) for _ in range(n_parts)]
 
-    def _heads(self, sums: list[ClassGramSums]) -> list[Head]:
+    def _heads(self, sums: Iterator[ClassGramSums]) -> list[Head]:
         return [self._discriminant(layer, each) for layer, each in zip(self._layers, sums, strict=True)]
 
     def _discriminant(self, layer: Layer, sums: ClassGramSums) -> Head:

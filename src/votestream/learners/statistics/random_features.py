@@ -109,11 +109,14 @@ class RandomFeaturesLearner(Learner):
 
     def _predictor(self) -> RandomFeaturesRule:
         waiting = self._parts(self._pending.rows, self._pending.classes)
-        now = [sums.with_more(*more) for sums, more in zip(self._sums, waiting, strict=True)]
+        now = (sums.with_more(*more) for sums, more in zip(self._sums, waiting, strict=True))
         return RandomFeaturesRule(self._heads(now), self._link, self._place)
 
-    def _heads(self, sums: list[Any]) -> list[Head]:
-        """What decides, from the sums of all rows, in float64, which are not the learner's own."""
+    def _heads(self, sums: Iterator[Any]) -> list[Head]:
+        """What decides, from the sums of all rows, in float64, which are not the learner's own.
+
+        They come one by one, as each takes much memory.
+        """
         raise NotImplementedError
 
     # ---- corrections ----------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class RanDumb(KLDA):
     def __init__(
         self,
         projection: int = 2000,
-        gamma: float = 0.1,
+        gamma: float = 0.03,
         scale: float | str = "auto",
         shrinkage: float | str = "oas",
         preset: str | None = None,

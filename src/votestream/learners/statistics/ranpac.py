@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class RanPAC(RandomFeaturesLearner):
         owners = [np.flatnonzero(part == number) for number in range(len(self._sums))]
         return [(H[self._place.put(own)], classes[own]) for own in owners]
 
-    def _heads(self, sums: list[GramSums]) -> list[Head]:
+    def _heads(self, sums: Iterator[GramSums]) -> list[Head]:
         (G, Q), *held_out = [each.system(len(self._index)) for each in sums]
         ridge = self._choose(G, Q, held_out) if self.ridge == "held-out" else float(self.ridge)
         for more_G, more_Q in held_out:

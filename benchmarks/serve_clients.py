@@ -140,7 +140,7 @@ class Reference:
     """A model that is taught what the log says, one call after the other, in this process."""
 
     def __init__(self) -> None:
-        self.learner: Learner = new_learner(LEARNER, None, 0, "auto")
+        self.learner: Learner = new_learner(LEARNER, None, 0)
         self.number = 0
 
     def follow(self, log: Log, number: int) -> tuple[int, int]:

@@ -45,7 +45,7 @@ def move(photos, number, before, after):
 
 
 def lessons_in(model):
-    journal, _, _ = read_journal(journal_of(model), taught_model.maker("auto"))
+    journal, _, _ = read_journal(journal_of(model), taught_model.maker("cpu"))
     return journal
 
 
@@ -96,7 +96,7 @@ def test_undo_in_steps_is_undo_at_once_and_ends_within_a_call(photos, model):
     assert sum(counts(model).values()) == 13
     journal = lessons_in(model)
     assert len(journal) == 13
-    plain = vs.create("gaussian_voting", block=1, track=True, device="auto")
+    plain = vs.create("gaussian_voting", block=1, track=True, device="cpu")
     plain.partial_fit(np.concatenate([call.features for call in journal.calls]), journal.labels, task="run 1")
     plain = ImageClassifier("pixels", plain)
     plain.save(copy)

@@ -201,7 +201,7 @@ vs.create_backbone("reduced_resnet18", device="cpu")
 from votestream.bench.suites import find_suite
 find_suite("smoke")
 from votestream.photos.opening import new_learner
-new_learner("slda", None, 0, "cpu")
+new_learner("slda", None, 0)
 print("none was needed", "my_plugin" in sys.modules)
 """
     paths = os.pathsep.join([str(Path(vs.__file__).parents[1]), str(plugin)])

@@ -155,6 +155,17 @@ def test_bad_settings_are_refused() -> None:
             from_module(module, input_size=8, device="cuda")
 
 
+def test_on_a_gpu_batches_have_few_sizes(tiny: Backbone) -> None:
+    there, images = copy.copy(tiny), random_images(300, 8, 8)
+    there.device, there.batch_size = torch.device("cuda"), 256
+    sizes = {n: len(there._filled(images[:n])) for n in (1, 2, 64, 65, 130, 256)}
+    assert sizes == {1: 1, 2: 64, 64: 64, 65: 128, 130: 256, 256: 256}
+    np.testing.assert_array_equal(there._filled(images[:3])[:3], images[:3])
+    there.batch_size = 10
+    assert len(there._filled(images[:7])) == 10
+    assert len(tiny._filled(images[:7])) == 7
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 def test_a_gpu_gives_the_same_features_as_the_cpu(weights_file: Path) -> None:
     on_cpu, on_gpu = (create_backbone("reduced_resnet18", weights=weights_file, device=d) for d in ("cpu", "cuda"))
@@ -162,4 +173,5 @@ def test_a_gpu_gives_the_same_features_as_the_cpu(weights_file: Path) -> None:
     wanted = on_cpu(images)
     np.testing.assert_allclose(on_gpu(images), wanted, atol=1e-4 * np.abs(wanted).max())
     np.testing.assert_array_equal(on_gpu(images), on_gpu(images))
+    np.testing.assert_allclose(on_gpu(images[:3]), wanted[:3], atol=1e-4 * np.abs(wanted).max())
     assert on_gpu.digest == on_cpu.digest

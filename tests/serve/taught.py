@@ -69,7 +69,7 @@ class Told:
     def model(self, number=None, learner=None):
         """A model that was taught what stood after a change, and nothing else."""
         number = self.number if number is None else number
-        learner = learner or new_learner("gaussian_voting", None, 0, "auto")
+        learner = learner or new_learner("gaussian_voting", None, 0)
         gone = {lesson for lesson, by in self.undone.items() if by <= number}
         for first, job in sorted(self.calls.items()):
             kept = [i for i in range(size(job)) if first + i <= number and first + i not in gone]

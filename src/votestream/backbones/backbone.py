@@ -154,10 +154,25 @@ class Backbone:
         return np.concatenate(parts)
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
+        number = len(batch)
+        batch = self._filled(batch)
         with torch.inference_mode(), exact(self.device):
             outputs = [self._output(x) for x in self._seen(batch)]
             output = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(0)
-            return output.float().div(self.feature_scale).cpu().numpy()
+            return output[:number].float().div(self.feature_scale).cpu().numpy()
+
+    def _filled(self, batch: np.ndarray) -> np.ndarray:
+        """On a GPU a batch of one of few sizes, filled up with black: kernels are chosen anew for every size.
+
+        On an H200 that took EfficientNet-Lite0 two seconds for each but 1, and 64 images took 9 ms.
+        """
+        number = len(batch)
+        if self.device.type == "cpu" or number == 1:
+            return batch
+        size = min(self.batch_size, max(64, 1 << (number - 1).bit_length()))
+        if size <= number:
+            return batch
+        return np.concatenate([batch, np.zeros((size - number, *batch.shape[1:]), batch.dtype)])
 
     def _seen(self, batch: np.ndarray) -> Iterator[Tensor]:
         """What the network is given for each view of a prepared batch."""

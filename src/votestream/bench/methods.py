@@ -115,8 +115,8 @@ def rivals(Q: int | None, stream: str) -> list[Method]:
         return [Method("Fine-tuning", "er", {"replay": 0, **_rate("finetune", rates)}, part=stream)]
     made = []
     for label, learner in ONLINE.items():
-        # GDumb trains anew for every answer: twenty trainings a run are too much.
-        ask = "last" if learner == "gdumb" and stream == "split-cifar100" else "each"
+        # GDumb trains anew for every answer: twenty trainings a run are too much with many images.
+        ask = "last" if learner == "gdumb" and stream == "split-cifar100" and Q > 2000 else "each"
         made.append(Method(label, learner, {"budget": Q, **_rate(learner, rates)}, Q, label, ask, part=stream))
         if learner == "gss":
             made.append(_to_the_letter(made[-1], _rate("gss, to the letter", rates)))

@@ -93,13 +93,13 @@ def from_file(cls: Any, header: dict[str, Any], arrays: dict[str, NDArray[Any]],
     return model
 
 
-def copied(learner: Any) -> Any:
-    """Another model like this one, as if saved and loaded."""
+def copied(learner: Any, device: str | None = None) -> Any:
+    """Another model like this one, as if saved and loaded, perhaps on another device."""
     with learner._guard.lock:
         learner._check_fitted()
         learner._check_settings()
         arrays = {name: array.copy() for name, array in learner._saved_arrays().items()}
-        return type(learner)._from_file(copy.deepcopy(learner._header()), arrays, None, None)
+        return type(learner)._from_file(copy.deepcopy(learner._header()), arrays, device, None)
 
 
 def _plain(value: Any) -> Any:

@@ -57,6 +57,7 @@ class Journal:
     def __init__(self, base: Any, calls: list[Call] | None = None) -> None:
         self.base = base
         self.calls = calls or []
+        self._marks: list[tuple[int, Any]] = []  # copies of the learner after so many calls: `trim` begins with one
 
     def __len__(self) -> int:
         return sum(len(call.labels) for call in self.calls)
@@ -98,14 +99,28 @@ class Journal:
             start += len(new)
         return Journal(self.base, calls)
 
-    def trim(self, keep: int) -> bool:
-        """Let the base learn the oldest calls, as long as the last `keep` lessons stay; whether there were any."""
+    def mark(self, learner: Any, every: int) -> None:
+        """Keep a copy of the learner as the last call left it, if the last copy is `every` lessons old."""
+        last = self._marks[-1][0] if self._marks else 0
+        if sum(len(call.labels) for call in self.calls[last:]) >= every:
+            self._marks.append((len(self.calls), copy.deepcopy(learner)))
+
+    def trim(self, keep: int, to_a_mark: bool = False) -> bool:
+        """Let the base learn the oldest calls, as long as the last `keep` lessons stay; whether there were any.
+
+        Only as far as to a mark, if asked: no call is learned again for it.
+        """
         left, old = len(self), 0
         while old < len(self.calls) and left - len(self.calls[old].labels) >= keep:
             left -= len(self.calls[old].labels)
             old += 1
-        self.base = Journal(self.base, self.calls[:old]).replayed() if old else self.base
+        passed = [mark for mark in self._marks if mark[0] <= old]
+        done, base = passed[-1] if passed else (0, self.base)
+        if to_a_mark:
+            old = done
+        self.base = Journal(base, self.calls[done:old]).replayed() if old > done else base
         self.calls = self.calls[old:]
+        self._marks = [(number - old, learner) for number, learner in self._marks if number > old]
         return old > 0
 
 

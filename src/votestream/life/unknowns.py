@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.compute.linalg import whitening
+from votestream.compute.place import one_thread
 from votestream.io.array_checks import take
 from votestream.life.tables import grown, room_for
 from votestream.life.unit_moments import unit_rows
@@ -16,6 +17,7 @@ from votestream.memory.scatter import SharedScatter
 SHRINK = 0.3  # of a covariance towards equal variances: the best of trials, for near unknowns and for far ones
 RELATIVE = 0.9  # how much of the distance from the middle of everything is taken off
 NO_VARIANCE = 1e-12
+FEW = 4  # so many times fewer classes than features are few
 NEWEST = 32  # distances kept of each class
 SLICE = 1 << 22  # numbers of the largest table made at once
 
@@ -39,7 +41,9 @@ class Metric(NamedTuple):
         shrunk = (1 - shrink) * within
         shrunk[np.diag_indices(width)] += shrink * variance
         whiten = whitening(shrunk)
-        return cls(samples, whiten, float(((within @ whiten) * whiten).sum()), shrink)
+        # The trace of within @ shrunk^-1, as shrunk is made of within and the identity.
+        expected = (width - shrink * variance * float(np.square(whiten).sum())) / (1 - shrink)
+        return cls(samples, whiten, expected, shrink)
 
 
 class Distances(NamedTuple):
@@ -63,10 +67,8 @@ class Distances(NamedTuple):
         share = counts / counts.sum()
         centre = share @ means.astype(np.float64)
         own = (means - centre) @ metric.whiten
-        between = (own * ((1 - metric.shrink) * share)[:, None]).T @ own
-        between[np.diag_indices(len(between))] += 1
-        overall = whitening(between)
-        size, width = float(np.square(overall).sum()), len(overall)
+        overall, size = _with_between(own * np.sqrt((1 - metric.shrink) * share)[:, None])
+        width = len(overall)
         from_centre = metric.expected / width * size + (width - size) / (1 - metric.shrink)
         parts = (metric.whiten, centre, own, np.square(own).sum(1), overall)
         usual = metric.expected - RELATIVE * from_centre
@@ -88,6 +90,32 @@ class Distances(NamedTuple):
         apart = to_classes.min(1) - np.float32(RELATIVE) * np.square(z @ self.overall).sum(1)
         strangeness: NDArray[np.float32] = (apart - np.float32(self.usual)) / np.float32(self.metric.expected)
         return strangeness
+
+
+def _with_between(M: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """T with |z T|² = z (I + M^T M)^-1 z^T, (k, k) for M (C, k), and the trace of that inverse.
+
+    With few classes T is I - M^T U diag(1 / (r + r²)) U^T M, where U and r² are the eigenvectors and values of
+    I + M M^T, which is small.
+
+    >>> T, trace = _with_between(np.array([[3.0**0.5, 0.0, 0.0, 0.0, 0.0]]))
+    >>> T.diagonal().round(12).tolist(), round(trace, 12)
+    ([0.5, 1.0, 1.0, 1.0, 1.0], 4.25)
+    """
+    n_classes, width = M.shape
+    if n_classes * FEW > width:
+        inside = M.T @ M
+        inside[np.diag_indices(width)] += 1
+        T = whitening(inside)
+        return T, float(np.square(T).sum())
+    with one_thread():
+        inside = M @ M.T
+        inside[np.diag_indices(n_classes)] += 1
+        values, U = np.linalg.eigh(inside)
+        half = (U / np.sqrt(values + np.sqrt(values))).T @ M
+        T = half.T @ -half
+    T[np.diag_indices(width)] += 1
+    return T, width - n_classes + float((1 / values).sum())
 
 
 class Unknowns(NamedTuple):

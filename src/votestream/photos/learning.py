@@ -112,6 +112,7 @@ class _Teacher:
         with _asked_to_stop() as asked, progress_bar("Learning", len(self.photos)) as advance:
             self._learn_all(self._new(readings(self.photos, self.backbone, self.taught.sidecar), asked, advance), asked)
             if not asked():
+                self.taught.trim()  # how far it reaches must not depend on when the model was saved
                 again = self._settle_moved()
                 if self.lesson.corrected:
                     self._correct()

@@ -51,7 +51,7 @@ class TaughtModel:
         self.unsaved = opened.finished
         self.sidecar = self._open_sidecar()
         # Trimmed at once, so that how far it reaches does not depend on when an earlier run was killed.
-        self._journal_outdated = self._trim() or bool(opened.problem)
+        self._journal_outdated = self.trim() or bool(opened.problem)
 
     def _open_sidecar(self) -> LearnedPhotos:
         pairs = zip(self.journal.keys, map(folder_name, self.journal.labels), strict=True)
@@ -78,6 +78,7 @@ class TaughtModel:
             self.model.partial_fit_features(features[call], labels[call], task)
             if self.keep:
                 self.journal.add(features[call], labels[call], task, digests[call])
+                self.journal.mark(self.model._learner(), max(1, self.keep // 2))
         self.sidecar.note(zip(digests, map(folder_name, labels), strict=True))
         self.unsaved = True
 
@@ -136,18 +137,20 @@ class TaughtModel:
         except OSError as problem:
             raise PhotoError(f"{self.path} cannot be written: {problem.strerror or problem}.") from None
         self._saved, self.unsaved, self._journal_outdated = after, False, True
-        self._trim()
+        if self.keep:
+            self.journal.trim(self.keep, to_a_mark=True)
 
     def close(self) -> None:
         """Save, and leave a journal of the length asked for that says that no change is under way; or none."""
         self.save()
-        if self._journal_outdated or not self.keep:
+        if self.trim() or self._journal_outdated or not self.keep:
             try:
                 self._write_journal(self._saved)
             except OSError as problem:
                 raise PhotoError(f"{journal_of(self.path)} cannot be written: {problem.strerror or problem}.") from None
 
-    def _trim(self) -> bool:
+    def trim(self) -> bool:
+        """Bring the journal to the length asked for; while photos are learned it may be longer."""
         return self.keep > 0 and self.journal.trim(self.keep)
 
     def _write_journal(self, after: str | None) -> None:

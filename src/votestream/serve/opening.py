@@ -14,7 +14,7 @@ from votestream.io.file_header import learner_in
 from votestream.learners import Learner
 from votestream.life.journal import fingerprint
 from votestream.photos.finding import PhotoError
-from votestream.photos.opening import LEARNER, as_sentence, check_device, check_unchanged, new_learner
+from votestream.photos.opening import LEARNER, LEARNS_ON, as_sentence, check_device, check_unchanged, new_learner
 from votestream.serve.changes import calls_of, make_again, samples_of
 from votestream.serve.journal import Entry, Folded, LessonsFile, journal_beside
 from votestream.serve.photo_notes import finish_photos
@@ -75,7 +75,7 @@ def _opened(
         learner, start = found.learner, folded.number
     else:
         start = journal.bases()[-1]
-        learner = learner_from(journal, start, settings.device or "auto")
+        learner = learner_from(journal, start, LEARNS_ON)
         if found is None and folded.fingerprint:
             remarks = [f"{path} was gone: it is made again from {journal.path.name}. Move both away for a new model."]
             with journal.transaction():
@@ -126,7 +126,7 @@ def _begin_anew(path: Path, found: Found, journal: LessonsFile, folded: Folded) 
 
 
 def _new(settings: EngineSettings) -> Learner:
-    return new_learner(settings.learner or LEARNER, settings.budget, settings.seed, settings.device or "auto")
+    return new_learner(settings.learner or LEARNER, settings.budget, settings.seed)
 
 
 def _found(path: Path, settings: EngineSettings) -> Found:
@@ -135,7 +135,7 @@ def _found(path: Path, settings: EngineSettings) -> Found:
         inner = header.get("inner", header)
         if "backbone" in learner_in(inner, LEARNERS)._get_param_names():
             raise PhotoError(f"{path} holds a {inner['learner']}, which trains a network itself: only Python goes on.")
-        learner = from_parts(path, inner, arrays, settings.device)
+        learner = from_parts(path, inner, arrays, LEARNS_ON)
     except (ValueError, OSError) as problem:
         raise PhotoError(as_sentence(problem)) from None
     backbone = header.get("backbone")

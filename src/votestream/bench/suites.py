@@ -191,8 +191,11 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
                 Method("GaussianVoting, no limit", "gaussian_voting"),
                 Method("RanPAC, 2000 random features", "ranpac", {}, ask="last"),
                 *later_rivals_at_their_size(),
-                *(m for Q in BUDGETS for m in (*on_features(Q, width), *later_rivals(Q, width))),
-                *(m for Q in BUDGETS for m in (*three_pairs(Q), *ours(Q, width)[1:])),
+                *(
+                    m
+                    for Q in BUDGETS
+                    for m in (*on_features(Q, width), *later_rivals(Q, width), *three_pairs(Q), *ours(Q, width)[1:])
+                ),
                 *(careful(Q, width) for Q in BUDGETS),
                 replace(
                     careful(2000, width),

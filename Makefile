@@ -8,7 +8,7 @@ COMPAT := .venv-compat
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat lint tables clean
+.PHONY: demo serve test test-browser test-compat lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -37,15 +37,46 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
+
+# The same tests, slower, with what they run written down. The page in build/coverage/html shows every line.
+coverage: $(VENV)/installed-dev
+	rm -rf build/coverage && mkdir -p build/coverage
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term --cov-report=html:build/coverage/html
+
+# Wheel and sdist as they would go out, checked and tested; nothing is published. All in the unpacked sdist: first its tests
+# with the installed wheel, then its tests with its own source.
+RELEASE := build/release
+IN_SDIST := cd $(RELEASE)/sdist && OMP_NUM_THREADS=1 .venv/bin
+release: $(VENV)/installed-release
+	rm -rf $(RELEASE)
+	$(BIN)/python -m build --outdir $(RELEASE)/dist
+	$(BIN)/twine check --strict $(RELEASE)/dist/*
+	$(BIN)/python .ci/release.py $(RELEASE)/dist
+	mkdir $(RELEASE)/sdist
+	tar -xzf $(RELEASE)/dist/*.tar.gz -C $(RELEASE)/sdist --strip-components 1
+	$(PYTHON) -m venv $(RELEASE)/sdist/.venv
+	$(IN_SDIST)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(IN_SDIST)/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls ../dist/*.whl)[dev]"
+	$(IN_SDIST)/python -c "import sys, votestream; sys.exit('site-packages' not in votestream.__file__)"
+	$(IN_SDIST)/pytest -n $(JOBS) --dist worksteal tests README.md docs .venv/lib/python3*/site-packages/votestream
+	$(IN_SDIST)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(IN_SDIST)/pytest -n $(JOBS) --dist worksteal
+	@echo "$(RELEASE)/dist is ready to be published."
 
 # docs/tables from the rows in results/; a test compares them.
 TABLES := online ablation augmentation beta offline weight-norms storage bytes rates anytime
 tables: $(VENV)/installed
 	mkdir -p docs/tables
 	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done
+	$(BIN)/votestream bench plot online ablation augmentation offline --kind paper --out docs/images/against_the_paper.png
 
+# Half an environment, as where Debian's python3-venv is missing, would be taken for a whole one by the next call.
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c "import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 10) and \
+	  f'VoteStream needs Python 3.10 or newer, got {v}: name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12')"
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@echo "Installing torch and the other packages; this takes some minutes and happens once."
 
 # torch first and by its pin: a resolver that meets only a range would fetch the newest build.
 $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -59,6 +90,10 @@ $(VENV)/installed-serve: $(VENV)/installed
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+$(VENV)/installed-release: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt build twine
 	touch $@
 
 $(VENV)/installed-browser: $(VENV)/installed-dev

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from votestream import compat
 from votestream.backbones.registry import BACKBONES
 from votestream.bench.suites import MAKERS
 from votestream.core.registry import LEARNERS
@@ -18,7 +19,7 @@ from votestream.streams.make import STREAMS
 WITHOUT_LIBRARY = {"__init__", "records", "versions"}
 collect_ignore = [
     str(path)
-    for path in (Path(__file__).parent / "src" / "votestream" / "compat").glob("*.py")
+    for path in Path(compat.__path__[0]).glob("*.py")
     if path.stem not in WITHOUT_LIBRARY and find_spec(path.stem) is None
 ]
 

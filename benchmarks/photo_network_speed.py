@@ -15,9 +15,7 @@ import argparse
 import importlib.util
 import os
 import statistics
-import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +31,7 @@ from votestream._version import __version__
 from votestream.backbones import create_backbone
 from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
 from votestream.backbones.networks.folding import fold_batch_norms
+from votestream.export.tracing import WholeModule, traced
 
 NAME, SIZE = "efficientnet_lite0", 224
 SHOWN = [
@@ -53,16 +52,13 @@ def eager(network: nn.Module, x: Tensor, mkldnn: bool = True) -> Callable[[], ob
 
 def in_onnx_runtime(network: nn.Module, x: Tensor) -> Callable[[], object] | None:
     """The same network in ONNX Runtime, on as many threads; None where that is not installed."""
-    if importlib.util.find_spec("onnx") is None or importlib.util.find_spec("onnxruntime") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript", "onnxruntime")):
         return None
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the newer exporter needs a package more
-        path = str(Path(folder) / "network.onnx")
-        torch.onnx.export(network, (x,), path, dynamo=False, input_names=["x"])
-        session = runtime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    graph = traced(WholeModule(network, None), {"x": tuple(x.shape[1:])}, x.dtype)
+    session = runtime.InferenceSession(graph.SerializeToString(), options, ["CPUExecutionProvider"])
     pixels = x.numpy()
     return lambda: session.run(None, {"x": pixels})
 

@@ -37,7 +37,7 @@ from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
 from votestream.common.cores import usable_cores
 from votestream.photos.finding import offer
-from votestream.photos.learning import _Teacher
+from votestream.photos.learning import Teacher
 
 SHOWN = [
     *("photos", "cores", "photos_per_second", "network_per_second", "decoding_per_second", "of_the_slower"),
@@ -120,7 +120,7 @@ def teach(folder: Path, device: str) -> tuple[float, dict[str, float]]:
     """Photos a second of a new model that learns the folder, and the parts as shares of the time."""
     with tempfile.TemporaryDirectory() as place:
         model = Path(place, "model.safetensors")
-        teacher = _Teacher(model, offer(folder), {**SETTINGS, "device": device}, None, 0, 1000)
+        teacher = Teacher(model, offer(folder), {**SETTINGS, "device": device}, None, 0, 1000)
         spent = {"learner": 0.0}
         teacher.taught.learn = _timed(teacher.taught.learn, spent, "learner")  # type: ignore[method-assign]
         teacher.taught.save = _timed(teacher.taught.save, spent, "learner")  # type: ignore[method-assign]
@@ -145,7 +145,7 @@ def _timed(work: Callable[..., Any], spent: dict[str, float], part: str) -> Call
 
 def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> dict[str, Any]:
     torch.set_num_threads(cores)
-    backbone = _Teacher(folder / "none", offer(folder), {**SETTINGS, "device": device}, None, 0, 0).backbone
+    backbone = Teacher(folder / "none", offer(folder), {**SETTINGS, "device": device}, None, 0, 0).backbone
     paths = sorted(folder.glob("*/*.jpg"))
     network, decoding = bare_network(backbone), bare_decoding(paths, backbone.input_size, cores)
     network()  # the first call chooses kernels

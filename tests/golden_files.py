@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,9 +16,9 @@ import torch
 import votestream as vs
 
 FOLDER = Path(__file__).parent / "golden"
-NEW = {"device": "cpu", "seed": 3}
-TRAINED = {**NEW, "backbone": "golden", "batch_size": 8}
-OFFLINE = {**TRAINED, "epochs": 2, "augment": False, "max_waiting": 60}
+NEW: dict[str, Any] = {"device": "cpu", "seed": 3}
+TRAINED: dict[str, Any] = {**NEW, "backbone": "golden", "batch_size": 8}
+OFFLINE: dict[str, Any] = {**TRAINED, "epochs": 2, "augment": False, "max_waiting": 60}
 
 # Blocks and budgets are small, so that files hold merged and waiting rows, exemplars kept and let go.
 MODELS = {
@@ -27,6 +28,7 @@ MODELS = {
     ),
     "gaussian_voting": lambda: vs.GaussianVoting(block=32, rank=3, **NEW),
     "gaussian_voting_budget": lambda: vs.GaussianVoting(budget_bytes=4000, **NEW),
+    "gaussian_voting_track": lambda: vs.GaussianVoting(block=32, rank=3, track=True, **NEW),
     "ncm": lambda: vs.NearestClassMean(**NEW),
     "slda": lambda: vs.StreamingLDA(**NEW),
     "rls": lambda: vs.StreamingRidge(**NEW),
@@ -49,7 +51,8 @@ MODELS = {
 }
 ON_IMAGES = {"image_classifier", "er", "gss", "gdumb", "icarl", "bic"}
 WIDTH = 6
-EARLY, LATE = ["cat", "dog"], ["oak", "elm", 7]
+EARLY: list[str | int] = ["cat", "dog"]
+LATE: list[str | int] = ["oak", "elm", 7]
 
 
 @vs.register_backbone("golden")

@@ -123,8 +123,8 @@ class PlainLearner:
 
     def predict(self, X):
         exemplars = [v for c in self.sampler.E for v in self.sampler.E[c]]
-        tasks = [self.task_of_class[c] for c in self.sampler.E for _ in self.sampler.E[c]]
-        E, tasks = np.array(exemplars), np.array(tasks)
+        tasks = np.array([self.task_of_class[c] for c in self.sampler.E for _ in self.sampler.E[c]])
+        E = np.array(exemplars)
         answers = []
         for f in X:
             y, s = candidates(self.W @ f, self.task_of_class)

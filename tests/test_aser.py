@@ -54,35 +54,35 @@ def test_values_are_shapley_values_by_definition(k):
     for seed in range(3):
         X, y, Q, labels = random_sets(seed)
         wanted = [by_definition(X, y, query, label, k) for query, label in zip(Q, labels, strict=True)]
-        values = knn_shapley(*tensors(X, y, Q, labels), k)
+        values = knn_shapley(*tensors(X, y, Q, labels), k=k)
         assert np.allclose(values, wanted)
 
 
 def test_samples_that_are_not_held_take_no_part():
     X, y, Q, labels = random_sets(0, n=12, queries=30)
     held = np.random.default_rng(1).random(12) < 0.6
-    values = knn_shapley(*tensors(X, y, Q, labels), 3, torch.from_numpy(held))
-    alone = knn_shapley(*tensors(X[held], y[held], Q, labels), 3)
+    values = knn_shapley(*tensors(X, y, Q, labels), k=3, held=torch.from_numpy(held))
+    alone = knn_shapley(*tensors(X[held], y[held], Q, labels), k=3)
     assert not values[:, ~held].any()
     assert torch.allclose(values[:, held], alone)
 
 
 def test_all_queries_at_once_are_each_of_them_alone():
     X, y, Q, labels = random_sets(0, n=40, queries=25)
-    alone = [knn_shapley(*tensors(X, y, Q[i : i + 1], labels[i : i + 1]), 3) for i in range(25)]
-    assert torch.allclose(knn_shapley(*tensors(X, y, Q, labels), 3), torch.cat(alone))
+    alone = [knn_shapley(*tensors(X, y, Q[i : i + 1], labels[i : i + 1]), k=3) for i in range(25)]
+    assert torch.allclose(knn_shapley(*tensors(X, y, Q, labels), k=3), torch.cat(alone))
 
 
 def test_adversarial_values_are_means_or_extremes_of_those_that_are_there():
     rng = np.random.default_rng(0)
     cooperative, adversarial = rng.normal(size=(9, 5)), rng.normal(size=(4, 5))
     there = np.arange(9) % 3 > 0
-    mean, extreme = (asv(*tensors(cooperative, there, adversarial), mean) for mean in (True, False))
+    mean, extreme = (asv(*tensors(cooperative, there, adversarial), mean=mean) for mean in (True, False))
     assert np.allclose(mean, cooperative[there].mean(0) - adversarial.mean(0))
     assert np.allclose(extreme, cooperative[there].max(0) - adversarial.min(0))
     none = np.zeros(9, bool)
-    assert np.allclose(asv(*tensors(cooperative, none, adversarial), True), -adversarial.mean(0))
-    assert np.allclose(asv(*tensors(cooperative, none, adversarial), False), -adversarial.min(0))
+    assert np.allclose(asv(*tensors(cooperative, none, adversarial), mean=True), -adversarial.mean(0))
+    assert np.allclose(asv(*tensors(cooperative, none, adversarial), mean=False), -adversarial.min(0))
 
 
 # ---- what is drawn from memory ------------------------------------------------------------------

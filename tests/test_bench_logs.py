@@ -92,8 +92,8 @@ def test_a_log_that_fails_is_told_once_and_costs_no_row(tmp_path, kept):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("mlflow", "--log mlflow needs the package mlflow: `pip install mlflow`."),
-        ("wandb", "--log wandb needs the package wandb: `pip install wandb`."),
+        ("mlflow", "--log mlflow needs the package mlflow, which is not installed: `pip install mlflow`."),
+        ("wandb", "--log wandb needs the package wandb, which is not installed: `pip install wandb`."),
         ("paper", "--log must be one of mlflow, tensorboard, wandb, got paper"),
     ],
 )

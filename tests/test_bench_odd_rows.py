@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import votestream as vs
 from test_bench import blobs, row, rows_of
+from votestream.bench.appearance import appearances
 from votestream.bench.figures import norms
 from votestream.bench.finding import added_methods, make_stream
 from votestream.bench.metrics import accuracy, measured, norms_of
-from votestream.bench.plot import looks
 from votestream.bench.protocol import carry_out
 from votestream.bench.results import Results, ResultsError
 from votestream.bench.runner import Progress, _line
@@ -151,7 +151,7 @@ def test_norms_are_drawn_in_the_suites_order(tmp_path):
     suite = SUITES["weight-norms"]
     fine = {"norms": "1 1; 2 2", "by task": "10 10", "options": '{"tasks": 20}', "paper row": "CN + Exp"}
     rows = rows_of(tmp_path, *(row("CN + Exp, online", 0, "", 10, Q=Q, **fine) for Q in ("10000", "1000", "5000")))
-    (panel,) = [panel for panel in norms(suite, rows) if panel.title.startswith("CN + Exp")]
+    (panel,) = [panel for panel in norms(suite, rows) if panel.title.startswith("With exemplars")]
     assert [series.label[-6:].strip() for series in panel.series] == ["1,000", "5,000", "10,000"]
 
 
@@ -189,7 +189,7 @@ def test_a_budget_that_is_no_count_stands_in_the_name(tmp_path):
 
 
 def test_no_two_of_thirty_methods_look_the_same():
-    assert len({tuple(look.values()) for look in looks([str(i) for i in range(30)]).values()}) == 30
+    assert len(set(appearances([str(i) for i in range(30)]).values())) == 30
 
 
 def test_what_is_no_stream_is_told():

@@ -13,10 +13,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from test_bench import row, rows_of
+from votestream.bench.appearance import appearances
 from votestream.bench.figures import against_rates, curves, names
 from votestream.bench.kinds import KINDS, Kind, Style
 from votestream.bench.metrics import METRICS
-from votestream.bench.plot import _draw_panel, looks, plot_suite
+from votestream.bench.plot import _draw_panel, _draw_panels, plot_suite
 from votestream.bench.report import page
 from votestream.bench.results import Results
 from votestream.bench.runs import Method
@@ -61,8 +62,24 @@ def test_the_interval_of_two_seeds_does_not_stretch_the_axis(tmp_path):
     (panel,) = curves(SUITES["online"], rows_of(tmp_path, *made))
     assert panel.series[0].half[0] > 100
     axes = figure.Figure().subplots()
-    _draw_panel(axes, panel, KINDS["curves"].style, looks(["NCM"]))
+    _draw_panel(axes, panel, KINDS["curves"].style, appearances(["NCM"]))
     assert axes.get_ylim() == (0, 100)
+
+
+def test_intervals_of_one_task_stand_beside_one_another(tmp_path):
+    made = [row(m, 0, 60, 50, **{"after each task": "90 80"}) for m in ("NCM", "SLDA", "RLS")]
+    (panel,) = curves(SUITES["online"], rows_of(tmp_path, *made))
+    left, middle, right = (series.shift for series in panel.series)
+    assert -0.5 < left < middle == 0 < right < 0.5
+    assert [series.x for series in panel.series] == [[1, 2]] * 3  # what is read off stays the task
+
+
+def test_confusion_matrices_have_a_colour_bar_and_titles_in_full(results):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    panels = KINDS["confusion"].panels(SUITES["confusion"], Results(results / "confusion.csv").rows())
+    _draw_panels(figure, panels, Style(), [])
+    assert figure.axes[-1].get_ylabel() == "share of the true class's test samples"
+    assert figure.axes[0].get_title() == "Baseline, Q = 2,000\nSplit CIFAR-100: Last 40.0 %"
 
 
 def test_a_method_that_is_asked_once_is_a_point_at_the_end(tmp_path):
@@ -151,8 +168,8 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_from_the_rows(re
     assert told.exit_code == 0, told.output
     text = Path("page.html").read_text()
     assert not re.search(r"https?:|//[a-z]+\.|\bsrc=|<link|@import|url\(", text)
-    assert re.findall('href="([^"]*)"', text) == ["#online", "#confusion", "#bytes"]
+    assert re.findall('href="([^"]*)"', text) == ["#against-the-paper", "#online", "#confusion", "#bytes"]
     assert text.count("<script") == 2
     assert "<i>mine" not in text
     assert "&lt;script&gt;" in text
-    assert "<td>60.5 ± 6.4</td><td>51.8</td><td>+8.7</td>" in text
+    assert "<td><b>60.5 ± 6.4</b></td><td><b>51.8</b></td><td>+8.7</td>" in text

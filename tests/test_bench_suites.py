@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -254,7 +254,7 @@ def test_the_rates_in_use_are_those_that_were_best():
 
 def test_the_weight_decay_in_use_is_the_better_one_for_lwf_and_icarl_together():
     rows = Results(Path(__file__).parent.parent / "results" / "rates.csv").rows()
-    best = Counter()
+    best: defaultdict[tuple[str, float | None], float] = defaultdict(float)
     for row in (row for row in rows if row["learner"] in DECAYS):
         key = row["learner"], json.loads(row["settings"]).get("weight_decay")
         best[key] = max(best[key], float(row["Last"]))
@@ -333,18 +333,18 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
     told = CliRunner().invoke(app, ["bench", "report", "--results", str(norm_rows), "--out", "page.html"])
     assert told.exit_code == 0, told.output
     data = json.loads(re.search(r'id="data">(.*?)</script>', Path("page.html").read_text()).group(1))
-    style, panels, _ = data["weight-norms"].values()
+    style, panels, appearances = data["weight-norms"].values()
     assert style["point"] == "for class {x}"
     assert [(panel["title"], len(panel["series"])) for panel in panels] == [
-        ("CN", 6),
-        ("CIFAR-100, steps of 5, Q = 1,000", 10),
-        ("CN + Exp, CIFAR-100, steps of 5", 6),
-        ("KD and CN + Exp, CIFAR-100, steps of 5, Q = 1,000", 4),
+        ("Plain training (CN)\nby classes a task", 6),
+        ("All methods\nCIFAR-100, steps of 5, Q = 1,000", 10),
+        ("With exemplars (CN + Exp), by their number\nCIFAR-100, steps of 5", 6),
+        ("Distillation (KD) and exemplars (CN + Exp)\nCIFAR-100, steps of 5, Q = 1,000", 4),
     ]
     (drawn,) = [s for s in panels[3]["series"] if s["label"] == "KD, offline, short"]
-    assert {s["label"]: s["dashed"] for s in panels[3]["series"]} == {
-        **{f"{row}, offline, short": True for row in ("KD", "CN + Exp")},
-        **{f"{row}, online": False for row in ("KD", "CN + Exp")},
+    assert {s["label"]: appearances[s["label"]]["dashes"] for s in panels[3]["series"]} == {
+        **{f"{row}, offline, short": "dashed" for row in ("KD", "CN + Exp")},
+        **{f"{row}, online": "solid" for row in ("KD", "CN + Exp")},
     }
     assert np.mean(drawn["y"]) == pytest.approx(1)
     assert drawn["trend"] == pytest.approx(np.polyval(np.polyfit(drawn["x"], drawn["y"], 1), drawn["x"]))

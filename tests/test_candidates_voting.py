@@ -143,7 +143,12 @@ class Recorded(vs.CandidatesVoting):
     def _begin(self, X):
         super()._begin(X)
         self.steps, step = [], self._head.step
-        self._head.step = lambda X, classes, *rest: (self.steps.append((X, classes)), step(X, classes, *rest))
+
+        def recorded(X, classes, *rest):
+            self.steps.append((X, classes))
+            step(X, classes, *rest)
+
+        self._head.step = recorded  # type: ignore[method-assign]
 
 
 def test_each_new_sample_is_paired_with_exemplars_of_earlier_tasks(stream):

@@ -145,7 +145,7 @@ def test_few_images_are_in_memory_together_however_many_there_are(images):
     class Held(np.ndarray):
         """An array that a set can hold."""
 
-        __hash__ = object.__hash__
+        __hash__ = object.__hash__  # type: ignore[assignment]
 
     def many():
         nonlocal most

@@ -14,6 +14,8 @@ from votestream import __version__
 from votestream.cli.main import app
 from votestream.streams.sample import CLASSES, sample_images
 
+ROOT = Path(__file__).parents[1]
+
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
@@ -57,14 +59,19 @@ def test_it_looks_at_photos_through_the_photo_network(shown):
     assert re.search(r"temple: temple \d+%\s+flower: flower \d+%", output)
 
 
-def test_the_readme_shows_what_the_demo_prints(shown):
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    printed, told = (re.findall(r"│ (.*?) +│ +([\d.,]+)", text) for text in (shown[0], readme))
+def test_the_docs_show_what_the_demo_prints(shown):
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    printed, told = (re.findall(r"│ (.*?) +│ +([\d.,]+)", text) for text in (shown[0], page))
     named = dict(printed)  # the last table of accuracies
     assert len(told) == 8
     for what, number in told[:4]:
         assert float(named[what]) == pytest.approx(float(number), abs=1)  # another processor may round otherwise
     assert told[4:] == printed[-4:]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    accuracy, kilobytes, images = re.search(
+        r"is right on ([\d.]+) %.* keeps (\d+) KB.*take ([\d,]+)", readme, re.S
+    ).groups()
+    assert [accuracy, kilobytes, images] == [told[3][1], told[6][1], told[7][1]]
 
 
 def test_without_matplotlib_it_says_how_to_get_the_plot(monkeypatch):

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 STREAMS = ("split-cifar100", "split-cifar10")
 LITE = "efficientnet_lite0"
 AFTER_THE_FIRST = ("Avg after the first", "Last")
-README = {
+COMPARED = {
     "GaussianVoting": ("online", "GaussianVoting", 1000),
     "SLDA": ("online", "SLDA", None),
     "nearest class mean": ("online", "NCM", None),
@@ -143,11 +143,13 @@ def megabytes(values, small=10):
     return f"{size:.2f}" if size < small else f"{size:.1f}" if small == 1 and size < 20 else f"{size:.0f}"
 
 
-def test_the_readme_shows_what_the_bench_measured(values):
-    (rows,) = table_rows("README.md", "| | MB | Split CIFAR-100")
-    assert [row[0] for row in rows] == list(README)
+@pytest.mark.parametrize("page", ["README.md", "docs/accuracy.md"])
+def test_the_comparison_shows_what_the_bench_measured(values, page):
+    (rows,) = table_rows(page, "| | MB | Split CIFAR-100")
+    names = [row[0] for row in rows]
+    assert names == list(COMPARED) if page != "README.md" else len(names) > 3
     for name, size, *shown in rows:
-        suite, method, Q = README[name]
+        suite, method, Q = COMPARED[name]
         if size:
             assert size == " / ".join(megabytes(values("bytes", suite, s, method, Q), small=1) for s in STREAMS), name
         for stream, ours, papers in zip(STREAMS, shown[::2], shown[1::2], strict=True):

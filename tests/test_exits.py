@@ -205,11 +205,11 @@ def test_results_of_this_folder_come_first_and_those_of_the_checkout_are_named()
 # ---- Ctrl-C -------------------------------------------------------------------------------------
 
 STOPPED = """
-import os, signal, sys
+import signal, sys
 from votestream.photos import learning
 
 def press(*arguments, real=learning.readings):
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
     return real(*arguments)
 
 learning.readings = press
@@ -223,7 +223,7 @@ def pressed(monkeypatch, function):
     real = getattr(learning, function)
 
     def press(*arguments, **how):
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         return real(*arguments, **how)
 
     monkeypatch.setattr(learning, function, press)

@@ -16,13 +16,14 @@ ROOT = Path(votestream.__file__).parent
 # A room imports rooms that stand before it here, but for those named as apart from it.
 ORDER = (
     *("common", "io", "compute", "memory", "life", "core", "images", "backbones", "learners", "pipeline", "streams"),
-    *("export", "compat", "bench", "photos", "serve", "testing", "cli"),
+    *("export", "compat", "distributed", "bench", "photos", "serve", "testing", "cli"),
 )
 APART = {
     "images": {"io", "compute", "core", "memory", "life"},
     "backbones": {"core", "memory", "life"},
     "streams": {"io", "compute", "core", "memory", "life", "learners", "pipeline"},
     "export": {"streams"},
+    "distributed": {"export", "compat", "streams"},
     "photos": {"bench", "streams", "export"},
     "serve": {"bench"},
     "testing": {"bench", "compat", "export", "photos", "serve", "streams"},

@@ -24,8 +24,8 @@ def mixed(n, n_classes=8, width=12, seed=0, spread=0.6):
 def calls(n, seed):
     """Random cuts, one row a call among them."""
     rng = np.random.default_rng(seed)
-    ends = np.cumsum(rng.choice([1, 1, 2, 7, 40], n))
-    ends = [*ends[ends < n].tolist(), n]
+    cuts = np.cumsum(rng.choice([1, 1, 2, 7, 40], n))
+    ends = [*cuts[cuts < n].tolist(), n]
     return list(zip([0, *ends], ends, strict=False))
 
 

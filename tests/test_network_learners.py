@@ -211,7 +211,7 @@ def test_images_on_a_device_are_kept_as_the_rule_keeps_them_on_the_host():
     images, classes = rng.integers(0, 256, (200, 2, 2, 3), np.uint8), rng.integers(0, 3, 200)
     memory = ImageMemory(20, (2, 2, 3), "reservoir", seed=4, device=torch.device("cpu"))
     for part in np.array_split(rows, 23):
-        memory.observe(*tensors(images[part], classes[part]), classes[part])
+        memory.observe(*tensors(images[part], classes[part]), classes=classes[part])
     store = ExemplarStore(20, (2, 2, 3), np.uint8)
     Reservoir(torch.Generator().manual_seed(4)).offer(store, images, classes)
     assert np.array_equal(memory.store.images.numpy(), store.items)
@@ -482,8 +482,8 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU her
 
 
 @needs_gpu
-def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget():
-    weight, again, calls = torch.ones(3, device="cuda"), GraphCache(), []
+def test_a_replayed_graph_gives_what_calling_gives_in_all_shapes_until_it_is_cleared():
+    weight, captured, calls = torch.ones(3, device="cuda"), GraphCache(), []
 
     def add_up(rows):
         calls.append(len(rows))
@@ -495,22 +495,22 @@ def test_replayed_is_what_calling_gives_in_all_shapes_until_it_is_told_to_forget
         for n in (2, 5):
             rows = torch.full((n, 3), float(i), device="cuda")
             total += rows.sum(0)
-            assert torch.equal(again(add_up, rows), total * 2)
+            assert torch.equal(captured(add_up, rows), total * 2)
             assert torch.equal(weight, total)
     assert sorted(calls) == [2] * (PLAIN + 1) + [5] * (PLAIN + 1)  # the last of each was for the record
     weight = torch.zeros(3, device="cuda")
-    again.forget()
-    assert again(add_up, torch.ones(2, 3, device="cuda")).tolist() == [4, 4, 4]
-    assert copy.deepcopy(again)._recordings == {}
+    captured.clear()
+    assert captured(add_up, torch.ones(2, 3, device="cuda")).tolist() == [4, 4, 4]
+    assert copy.deepcopy(captured)._graphs == {}
 
 
 @needs_gpu
 def test_not_more_than_a_few_shapes_are_held():
-    again = GraphCache()
+    captured = GraphCache()
     for n in range(1, MOST + 10):
         for _ in range(PLAIN + 2):
-            assert again(torch.neg, torch.ones(n, device="cuda")).tolist() == [-1] * n
-    assert len(again._recordings) == MOST
+            assert captured(torch.neg, torch.ones(n, device="cuda")).tolist() == [-1] * n
+    assert len(captured._graphs) == MOST
 
 
 class Asking(nn.Module):

@@ -339,7 +339,8 @@ def test_lambda_is_the_share_of_old_classes_and_weighs_the_distillation(n_old, n
     share = n_old / n
     distilled = entropy(logits[:, :n_old] / 2, softmax(teacher / 2))
     wanted = (1 - share) * entropy(logits, np.eye(n)[labels]) + share * distilled
-    made = shared_loss(*(torch.tensor(part) for part in (logits, labels, teacher)), torch.arange(n_old), 2.0)
+    tensors = (torch.tensor(part) for part in (logits, labels, teacher))
+    made = shared_loss(*tensors, old=torch.arange(n_old), temperature=2.0)
     assert float(made) == pytest.approx(wanted, 1e-5)
 
 
@@ -370,7 +371,7 @@ def test_icarls_loss_is_summed_over_classes_with_the_old_networks_sigmoids_as_ta
             p = 1 / (1 + np.exp(-logits[row, number]))
             target = 1 / (1 + np.exp(-teacher[row, number])) if number < 3 else float(labels[row] == number)
             total -= target * np.log(p) + (1 - target) * np.log(1 - p)
-    made = sigmoid_loss(*(torch.tensor(part) for part in (logits, labels, teacher)), torch.arange(3))
+    made = sigmoid_loss(*(torch.tensor(part) for part in (logits, labels, teacher)), old=torch.arange(3))
     assert float(made) == pytest.approx(total / 4, 1e-5)
 
 

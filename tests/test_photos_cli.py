@@ -254,6 +254,7 @@ def test_rotated_photos_are_learned_as_a_viewer_shows_them(tmp_path):
     assert np.array_equal(*means)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe among the files")
 def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model):
     red = photos / "red"
     (red / "text.jpg").write_text("this is text")
@@ -505,6 +506,7 @@ def shelf(tmp_path_factory):
     return folder
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize(("how", "whole"), [("SIGKILL", "ours"), ("SIGINT", "ours"), ("SIGKILL", "paper's")])
 def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, tmp_path, how, whole):
     """Exactly once each, not twice for the batch in hand; in fact the same file, byte for byte."""

@@ -30,7 +30,7 @@ def test_a_bounded_number_of_photos_is_read_ahead_of_whoever_asks(many: list[Pat
         read[0] += 1
         return plain(*arguments)  # type: ignore[arg-type]
 
-    backbone.prepare = counting  # type: ignore[method-assign]
+    backbone.prepare = counting  # type: ignore[method-assign, assignment]
     found = readings(as_photos(many), backbone)
     most = max(AHEAD, BATCHES_AHEAD * batch)
     for asked in range(1, 20):
@@ -56,6 +56,6 @@ def test_decoding_goes_on_in_threads_no_more_than_there_are_cores(many: list[Pat
             now[0] -= 1
         return plain(*arguments)  # type: ignore[arg-type]
 
-    backbone.prepare = counting  # type: ignore[method-assign]
+    backbone.prepare = counting  # type: ignore[method-assign, assignment]
     assert all(reading.problem is None for reading in readings(as_photos(many), backbone))
     assert most[0] == usable_cores()

@@ -21,7 +21,7 @@ def test_an_old_argument_is_taken_with_a_warning(make, old, new):
 
 def test_an_argument_that_never_was_is_refused():
     with pytest.raises(TypeError, match="yong"):
-        vs.GaussianVoting(yong=3)
+        vs.GaussianVoting(yong=3)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="yong"):
         vs.GaussianVoting().set_params(yong=3)
 

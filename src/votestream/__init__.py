@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         register_backbone,
     )
     from votestream.bench.suites import Method, StreamSpec, Suite, list_suites, register_suite
+    from votestream.distributed.learning import learn
     from votestream.export import export_onnx
     from votestream.io import ModelFileError
     from votestream.learners import (
@@ -143,6 +144,7 @@ __all__ = [
     "from_module",
     "get_data",
     "labelled_images",
+    "learn",
     "list_backbones",
     "list_cached",
     "list_keep_rules",
@@ -176,6 +178,7 @@ _ROOMS = (
     "votestream.streams",
     "votestream.bench.suites",
     "votestream.export",
+    "votestream.distributed.learning",
 )
 
 

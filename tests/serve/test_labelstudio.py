@@ -166,7 +166,7 @@ def test_predictions_come_as_label_studio_reads_them(client):
     client.teach("blue", 3)  # no choice of the project
     tasks = [task(data_uri("green", 9)), task(data_uri("blue", 9)), task("not an image")]
     sent = {"tasks": tasks, "model_version": "", "project": "2.1629208174", "label_config": CONFIG}
-    sent["params"] = {"login": None, "password": None, "context": None}
+    sent |= {"params": {"login": None, "password": None, "context": None}}
     results = client.post("/predict", json=sent).json()["results"]
     assert len(results) == 3
     value = {"choices": ["green"]}
@@ -261,7 +261,15 @@ def test_nothing_is_fetched_unless_a_label_studio_was_named():
         image_of("/data/upload/1/a.jpg", None, 1000)
 
 
+class StudioServer(HTTPServer):
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Studio)
+        self.seen = []
+
+
 class Studio(BaseHTTPRequestHandler):
+    server: StudioServer
+
     def do_GET(self):
         self.server.seen.append((self.path, self.headers.get("Authorization")))
         if self.path.startswith("/data/away"):
@@ -279,8 +287,7 @@ class Studio(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def studio():
-    server = HTTPServer(("127.0.0.1", 0), Studio)
-    server.seen = []
+    server = StudioServer()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server

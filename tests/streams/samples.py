@@ -11,17 +11,17 @@ import numpy as np
 from PIL import Image
 
 
-class Python2Pickler(pickle._Pickler):
+class Python2Pickler(pickle._Pickler):  # of which type checkers know little
     """Writes text and bytes alike as Python 2's strings: what the official files are made of."""
 
     dispatch = pickle._Pickler.dispatch.copy()
 
     def save_string(self, value):
         value = value.encode() if isinstance(value, str) else value
-        self.write(pickle.BINSTRING + struct.pack("<i", len(value)) + value)
-        self.memoize(value)
+        self.write(pickle.BINSTRING + struct.pack("<i", len(value)) + value)  # type: ignore[attr-defined]
+        self.memoize(value)  # type: ignore[attr-defined]
 
-    dispatch[bytes] = dispatch[str] = save_string
+    dispatch[bytes] = dispatch[str] = save_string  # type: ignore[assignment]
 
 
 def python2(value) -> bytes:

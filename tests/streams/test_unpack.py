@@ -34,7 +34,7 @@ def refused(place: Path, archive: Path, why: str) -> None:
 
 def tar_of(place: Path, *members: tuple[str, bytes, str], mode: str = "w") -> Path:
     path = place / "a.tar"
-    with tarfile.open(path, mode) as tar:
+    with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
         for name, kind, target in members:
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, target

@@ -75,7 +75,7 @@ class Entry:
             file.write(data.tobytes())
             file.flush()
             os.fsync(file.fileno())
-        with open(self.path / "chunks.jsonl", "a") as file_of_checksums:
+        with open(self.path / "chunks.jsonl", "a", encoding="utf-8") as file_of_checksums:
             file_of_checksums.write(f"\n{json.dumps([index, zlib.crc32(data.data)])}\n")
 
     def _fits(self) -> bool:
@@ -98,7 +98,7 @@ class Entry:
 def read_about(path: Path) -> dict[str, Any] | None:
     """What an entry says about itself, or None where that cannot be read."""
     try:
-        about = json.loads((path / "about.json").read_text())
+        about = json.loads((path / "about.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return about if isinstance(about, dict) else None

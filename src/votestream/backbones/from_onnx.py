@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.optional import import_optional
+from votestream.backbones.optional import BackboneUnavailable
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from votestream.backbones.registry import register_backbone
-from votestream.common.extras import install_extra
+from votestream.common.extras import import_package, install_extra
 from votestream.common.suggestions import did_you_mean
 from votestream.common.validation import as_device
 
@@ -45,7 +45,7 @@ def onnx_backbone(
     path = Path(file)
     if not path.is_file():
         raise ValueError(f"There is no file {path}.")
-    runtime = import_optional("onnxruntime", f"the backbone 'onnx:{file}'", install_extra("onnx"))
+    runtime = import_package("onnxruntime", f"the backbone 'onnx:{file}'", install_extra("onnx"), BackboneUnavailable)
     where = as_device(device)
     if where.type == "cuda" and "CUDAExecutionProvider" not in runtime.get_available_providers():
         if device != "auto":
@@ -112,7 +112,7 @@ class OnnxNetwork:
 
 def _with_output(path: Path, name: str) -> bytes:
     """The model with one more output: a tensor that so far stayed inside it."""
-    onnx = import_optional("onnx", f"taking the features from {name!r} inside {path}", "`pip install onnx`")
+    onnx = import_package("onnx", f"taking the features from {name!r} inside {path}", error=BackboneUnavailable)
     model = onnx.load(str(path))
     inside = [each for node in model.graph.node for each in node.output]
     if name not in inside:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
-from votestream.backbones.optional import import_optional, import_torchvision
+from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import register_backbone
-from votestream.common.extras import install_extra
+from votestream.common.extras import import_package, install_extra
 from votestream.common.suggestions import did_you_mean
 
 
@@ -27,7 +27,7 @@ def timm_backbone(
     """
     who = f"the backbone 'timm:{model}'"
     import_torchvision(who)  # timm imports it, and would fail with less of an explanation
-    timm = import_optional("timm", who, install_extra("timm"))
+    timm = import_package("timm", who, install_extra("timm"), BackboneUnavailable)
     if not timm.is_model(model):
         raise ValueError(f"timm has no model {model!r}. {did_you_mean(model, timm.list_models())}")
     network = timm.create_model(model, pretrained=pretrained, num_classes=0)

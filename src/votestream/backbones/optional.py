@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from votestream.common.extras import install_extra
+from votestream.common.extras import import_package, install_extra
 
 
 class BackboneUnavailable(ImportError):
     """A backbone needs a package that is missing or does not work here; the message says what to do."""
 
 
-def import_optional(module: str, wanted_by: str, install: str) -> ModuleType:
-    """Import a module, or say which command would make it importable.
-
-    Example:
-        >>> import_optional("json", "this example", "`pip install json`").__name__
-        'json'
-    """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
-            raise BackboneUnavailable(
-                f"{wanted_by} needs the package {module}, which cannot be imported without {error.name}: "
-                f"`pip install {error.name}`."
-            ) from error
-        raise BackboneUnavailable(
-            f"{wanted_by} needs the package {module}, which is not installed: {install}."
-        ) from error
-
-
 def import_torchvision(wanted_by: str) -> ModuleType:
     """Import torchvision, whose wheel must have been built for the very torch that is installed."""
     try:
-        return import_optional("torchvision", wanted_by, install_extra("torchvision"))
+        return import_package("torchvision", wanted_by, install_extra("torchvision"), BackboneUnavailable)
     except BackboneUnavailable:
         raise
     except Exception as error:  # RuntimeError, OSError, ImportError: whatever its compiled half dies of

@@ -6,11 +6,33 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from votestream.bench.appearance import BESIDE, split
 from votestream.bench.metrics import anytime_of, interval, measured, n_tasks, norms_of, trend
 from votestream.bench.runs import Suite
-from votestream.bench.tables import Rows, by_stream, kind_and_rate
+from votestream.bench.tables import Line, Rows, blocks, by_stream, kind_and_rate, stream_title
+
+# Streams and backbones by the names that people know them by.
+IN_FULL = {
+    "split-cifar10": "Split CIFAR-10",
+    "split-cifar100": "Split CIFAR-100",
+    "core50-nc": "CORe50-NC",
+    "sample": "the images of the package",
+    "reduced_resnet18": "reduced ResNet-18",
+    "efficientnet_lite0": "EfficientNet-Lite0",
+}
+# The paper's tables. Two suites of one name are columns of one table.
+TABLES = {
+    "online": "Online methods",
+    "ablation": "Parts of the method",
+    "augmentation": "Parts of the method",
+    "offline": "Offline methods",
+}
+SAID = {"Last": "accuracy after the last task (%)", "Avg": "accuracy, mean over tasks (%)"}
+# The paper's backbone is a ResNet-50 there: what we measured with a larger network of ours stands beside it.
+LARGER = {"offline": "efficientnet_lite0"}
+SPREAD = 0.5  # of the way from one task to the next: points of the same task stand beside one another in it
 
 
 @dataclass(frozen=True)
@@ -22,7 +44,7 @@ class Series:
     y: list[float]
     half: list[float | None]
     trend: list[float] | None = None  # y of a line through the points, which are then not joined
-    dashed: bool = False  # that line
+    shift: float = 0.0  # drawn so far beside x, so that intervals do not lie on one another
 
 
 @dataclass(frozen=True)
@@ -42,6 +64,47 @@ class Matrix:
     classes: list[str]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What we measured of a method, or of its variant: a mean over seeds."""
+
+    variant: str
+    mean: float
+    half: float | None
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A figure of the paper, None where it has none, and what we measured."""
+
+    paper: float | None
+    marks: list[Mark]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of the paper beside ours: by method and by column, which is a budget or the size of the steps.
+
+    The methods that the paper has are `papers`, in its order; the `others` are ours, the best first.
+    """
+
+    title: str
+    columns: list[str]
+    papers: list[str]
+    others: list[str]
+    cells: dict[str, dict[str, Beside]]
+
+
+def in_full(title: str) -> str:
+    """A stream's title with its names written out.
+
+    >>> in_full("split-cifar100, efficientnet_lite0, Q = 1,000")
+    'Split CIFAR-100, EfficientNet-Lite0, Q = 1,000'
+    """
+    return ", ".join(IN_FULL.get(part, part) for part in title.split(", "))
+
+
 def curves(suite: Suite, rows: Rows) -> list[Panel]:
     """Accuracy on all classes so far after each task, a panel for each stream and budget.
 
@@ -58,8 +121,13 @@ def curves(suite: Suite, rows: Rows) -> list[Panel]:
             steps = list(zip(*(history for history in histories if len(history) == longest), strict=True))
             x = [float(end - len(steps) + 1 + place) for place in range(len(steps))]
             series.append(_means(label, x, steps))
-        panels.append(Panel(title, series))
+        panels.append(Panel(title, _side_by_side(series)))
     return panels
+
+
+def _side_by_side(series: list[Series]) -> list[Series]:
+    step = SPREAD / max(len(series), 1)
+    return [replace(each, shift=step * (place - (len(series) - 1) / 2)) for place, each in enumerate(series)]
 
 
 def anytime(suite: Suite, rows: Rows) -> list[Panel]:
@@ -85,7 +153,7 @@ def _by_budget(suite: Suite, rows: Rows) -> Iterator[tuple[str, dict[str, Rows]]
                     groups[row["method"]].append(row)
             if groups:
                 named = f"{title}, Q = {int(Q):,}" if Q else title
-                yield named, {label: groups[label] for label in _ordered(suite, groups)}
+                yield in_full(named), {label: groups[label] for label in _ordered(suite, groups)}
 
 
 def _history(row: dict[str, str]) -> list[float]:
@@ -117,7 +185,7 @@ def against_bytes(suite: Suite, rows: Rows) -> list[Panel]:
             x, y, half = (list(column) for column in zip(*points, strict=True))
             series.append(Series(label, x, y, half))
         if series:
-            panels.append(Panel(title, series))
+            panels.append(Panel(in_full(title), series))
     return panels
 
 
@@ -139,7 +207,7 @@ def against_rates(suite: Suite, rows: Rows) -> list[Panel]:
             x, y, half = (list(column) for column in zip(*points, strict=True))
             series.append(Series(label, x, y, half))
         if series:
-            panels.append(Panel(title, series))
+            panels.append(Panel(in_full(title), series))
     return panels
 
 
@@ -155,7 +223,8 @@ def matrices(suite: Suite, rows: Rows) -> list[Matrix]:
             row = first[label]
             counts = [[int(n) for n in line.split()] for line in row["confusion"].split(";")]
             classes = [str(name) for name in json.loads(row["class order"])]
-            made.append(Matrix(f"{label}, {title}: Last {float(row['Last']):.1f}", counts, classes))
+            Q = f", Q = {int(row['Q']):,}" if row["Q"] else ""
+            made.append(Matrix(f"{label}{Q}\n{in_full(title)}: Last {float(row['Last']):.1f} %", counts, classes))
     return made
 
 
@@ -173,27 +242,84 @@ def norms(suite: Suite, rows: Rows) -> list[Panel]:
             known[title] = sorted(drawn, key=lambda row: order.get((row["method"], row["Q"]), len(order)))
     if not known:
         return []
-    many_passes = {m.label for m in suite.methods if m.length}
-
-    def drawn_as(label: str, row: dict[str, str]) -> Series:
-        return _norms(label, row, dashed=row["method"] in many_passes)
-
     smallest, small = next(iter(known.items()))
     fewest = next(iter(_budgets(small)), "")
     few = [row for row in small if row["Q"] in ("", fewest)]
-    by_step = [drawn_as(f"{r['method']}, {title}", r) for title, own in known.items() for r in _firsts(own, "CN")]
-    by_Q = [drawn_as(f"{r['method']}, Q = {int(r['Q']):,}", r) for r in _firsts(small, "CN + Exp")]
+    by_step = [_norms(f"{r['method']}, {title}", r) for title, own in known.items() for r in _firsts(own, "CN")]
+    by_Q = [_norms(f"{r['method']}, Q = {int(r['Q']):,}", r) for r in _firsts(small, "CN + Exp")]
     told = f"{smallest}, Q = {int(fewest):,}" if fewest else smallest
     panels = [
-        Panel("CN", by_step),
-        Panel(told, [drawn_as(row["method"], row) for row in _firsts(few)]),
-        Panel(f"CN + Exp, {smallest}", by_Q),
-        Panel(f"KD and CN + Exp, {told}", [drawn_as(row["method"], row) for row in _firsts(few, "KD", "CN + Exp")]),
+        Panel("Plain training (CN)\nby classes a task", by_step),
+        Panel(f"All methods\n{told}", [_norms(row["method"], row) for row in _firsts(few)]),
+        Panel(f"With exemplars (CN + Exp), by their number\n{smallest}", by_Q),
+        Panel(
+            f"Distillation (KD) and exemplars (CN + Exp)\n{told}",
+            [_norms(row["method"], row) for row in _firsts(few, "KD", "CN + Exp")],
+        ),
     ]
     return [panel for panel in panels if panel.series]
 
 
-def names(suite: Suite, panels: Iterable[Panel | Matrix]) -> list[str]:
+def against_paper(suite: Suite, rows: Rows) -> list[Comparison]:
+    """Our figures beside the paper's, a table for each stream: Last where the paper has that, or else Avg.
+
+    Methods without a budget are in every column.
+    """
+    tables: dict[str, dict[str, dict[str, Beside]]] = {}
+    for (_, own), block in zip(by_stream(suite, rows).items(), blocks(suite, rows), strict=True):
+        metric = next((m for m in ("Last", *block.metrics) if m in block.metrics and block.with_paper(m)), None)
+        backbone = own[0]["backbone"] or suite.backbone
+        if metric is None or backbone not in (suite.backbone, LARGER.get(suite.name)):
+            continue
+        stream, _, step = in_full(stream_title(suite, own[0])).partition(", ")
+        title = f"{TABLES.get(suite.name, suite.title)}, {stream}: {SAID.get(metric, metric)}"
+        table = tables.setdefault(title, {})
+        network = "" if backbone == suite.backbone else f" ({in_full(backbone)})"
+        for Q in sorted({line.Q for line in block.lines if line.Q}, key=int) or [""]:
+            column = step or (f"Q = {int(Q):,}" if Q else "")
+            for line in block.lines:
+                if line.Q in ("", Q):
+                    _put(table, line, metric, column, network)
+    return [_compared(title, cells) for title, cells in tables.items() if cells]
+
+
+def _put(table: dict[str, dict[str, Beside]], line: Line, metric: str, column: str, network: str) -> None:
+    """Variants of a method stand in one place, beside the figure that the paper has for it."""
+    method, variants = split(line.method)
+    variant, cell = ", ".join(variants), line.cells[metric]
+    if variant in BESIDE:
+        beside = table.setdefault(f"{method.partition(':')[0]}{network}", {})
+        marks = beside.setdefault(column, Beside(cell.paper, [])).marks
+        if cell.mean is not None:
+            marks.append(Mark(variant, cell.mean, cell.half, cell.seeds))
+
+
+def _compared(title: str, cells: dict[str, dict[str, Beside]]) -> Comparison:
+    def best(method: str) -> float:
+        return max((mark.mean for beside in cells[method].values() for mark in beside.marks), default=0.0)
+
+    columns = {column for by_column in cells.values() for column in by_column}
+    papers = [method for method in cells if any(beside.paper is not None for beside in cells[method].values())]
+    others = sorted((method for method in cells if method not in papers), key=best, reverse=True)
+    return Comparison(title, sorted(columns, key=_number), papers, others, cells)
+
+
+def _number(column: str) -> int:
+    return int("0" + "".join(letter for letter in column if letter.isdigit()))
+
+
+def joined(panels: Iterable[Panel | Matrix | Comparison]) -> list[Comparison]:
+    """Comparisons of several suites; those with one title are one table."""
+    tables: dict[str, dict[str, dict[str, Beside]]] = {}
+    for panel in panels:
+        if isinstance(panel, Comparison):
+            table = tables.setdefault(panel.title, {})
+            for method, by_column in panel.cells.items():
+                table.setdefault(method, {}).update(by_column)
+    return [_compared(title, cells) for title, cells in tables.items()]
+
+
+def names(suite: Suite, panels: Iterable[Panel | Matrix | Comparison]) -> list[str]:
     """The series of these panels, each once, in the suite's order."""
     return _ordered(suite, dict.fromkeys(s.label for panel in panels if isinstance(panel, Panel) for s in panel.series))
 
@@ -207,14 +333,14 @@ def _firsts(rows: Rows, *paper_rows: str) -> Rows:
     return list(chosen.values())
 
 
-def _norms(label: str, row: dict[str, str], dashed: bool) -> Series:
+def _norms(label: str, row: dict[str, str]) -> Series:
     lengths = [norm for task in norms_of(row) for norm in task]
     mean = statistics.fmean(lengths)
     y = [length / mean for length in lengths]
     slope, start = trend(y)
     x = [float(place + 1) for place in range(len(y))]
     line = [start + slope * place for place in range(len(y))]
-    return Series(label, x, y, [None] * len(y), line, dashed)
+    return Series(label, x, y, [None] * len(y), line)
 
 
 def _budgets(rows: Rows) -> list[str]:

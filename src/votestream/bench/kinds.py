@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from votestream.bench import figures
-from votestream.bench.figures import Matrix, Panel
+from votestream.bench.figures import Comparison, Matrix, Panel
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
 from votestream.common.suggestions import did_you_mean
@@ -14,7 +14,7 @@ from votestream.common.suggestions import did_you_mean
 
 @dataclass(frozen=True)
 class Style:
-    """How panels are drawn; matrices of confusion have no style of their own.
+    """How panels are drawn; matrices of confusion and comparisons have no style of their own.
 
     `x` and `y` name the axes, `point` says in words where a point lies, {x} being its place.
     """
@@ -26,7 +26,7 @@ class Style:
     unit: str = ""  # "bytes": x is written in kB and MB
     whole: bool = False  # x has whole numbers only
     percent: bool = True  # y is an accuracy, from 0 to 100
-    apart: bool = False  # panels have little in common: each has names and colours of its own
+    apart: bool = False  # panels have little in common: each has a legend of its own
     dense: bool = False  # too many points to mark each and its interval
 
 
@@ -34,7 +34,7 @@ class Style:
 class Kind:
     """What a kind of plot shows of a suite's rows, and how."""
 
-    panels: Callable[[Suite, Rows], Sequence[Panel | Matrix]]
+    panels: Callable[[Suite, Rows], Sequence[Panel | Matrix | Comparison]]
     style: Style = Style()
 
 
@@ -45,6 +45,7 @@ KINDS = {
     "bytes": Kind(figures.against_bytes, Style("bytes kept", LAST, "with {x}", log=True, unit="bytes")),
     "rates": Kind(figures.against_rates, Style("learning rate", LAST, "at {x}", log=True)),
     "confusion": Kind(figures.matrices),
+    "paper": Kind(figures.against_paper),
     "norms": Kind(
         figures.norms,
         Style(

@@ -21,6 +21,10 @@ TEX = str.maketrans(
     {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$"}
     | {plain: f"\\{plain}" for plain in "&%_#${}"}
 )
+BETTER = {
+    **dict.fromkeys(("Avg", "Avg after the first", "Last", "AAA", "WC-Acc", "prequential", "BWT"), max),
+    "forgetting": min,
+}
 CSV_FIELDS = ("suite", "stream", "method", "Q", "metric", "mean", "interval", "seeds", "paper", "difference")
 
 
@@ -47,6 +51,10 @@ class Line:
     cells: dict[str, Cell]
     seeds: int
     best: bool = False  # of those that differ in their learning rate only
+
+    @property
+    def is_bound(self) -> bool:
+        return self.method.startswith("Upper bound")
 
 
 @dataclass(frozen=True)
@@ -230,6 +238,41 @@ def body(block: Block) -> list[list[str]]:
         texts.append(str(line.seeds) if line.seeds else "")
         made.append([*texts, "best" if line.best else ""] if block.chooses else texts)
     return made
+
+
+def groups(block: Block) -> dict[str, list[int]]:
+    """Which lines have the same Q, "" for those without one."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(block.lines):
+        found[line.Q].append(number)
+    return dict(sorted(found.items(), key=lambda group: int(group[0] or 0)))
+
+
+def best_places(block: Block) -> set[tuple[int, int]]:
+    """Line and column of what is best among lines of the same Q, as `body` has them: ours, and the paper's figures.
+
+    Upper bounds do not compete, and what looks the same is best together. In a table that chooses, the chosen are.
+    """
+    columns = header(block)
+    if block.chooses:
+        return {
+            (n, c)
+            for n, line in enumerate(block.lines)
+            if line.best
+            for c, name in enumerate(columns)
+            if name == "Last"
+        }
+    found = set()
+    for metric in (metric for metric in block.metrics if metric in BETTER):
+        column = columns.index(metric)
+        for place, which in ((column, "mean"), (column + 1, "paper"))[: 1 + block.with_paper(metric)]:
+            for numbers in groups(block).values():
+                cells = {n: block.lines[n].cells[metric] for n in numbers if not block.lines[n].is_bound}
+                values = {n: value for n, cell in cells.items() if (value := getattr(cell, which)) is not None}
+                if len(set(values.values())) > 1:
+                    best = as_text(BETTER[metric](values.values()), metric)
+                    found |= {(n, place) for n, value in values.items() if as_text(value, metric) == best}
+    return found
 
 
 def note(suite: Suite) -> str:

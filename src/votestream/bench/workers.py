@@ -15,8 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from votestream.bench.runs import Run
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+from votestream.common.cores import threads_of_children
 
 
 @dataclass
@@ -87,7 +86,7 @@ class Workers:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, *self._how), daemon=True)
-        with _environment({name: str(self._how[2]) for name in THREADS}):  # read when the libraries are loaded
+        with threads_of_children(self._how[2]):
             process.start()
         theirs.close()
         return process, ours
@@ -134,17 +133,3 @@ def _die_with_parent() -> None:
     assert parent is not None
     connection.wait([parent.sentinel])
     os._exit(1)
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -217,28 +217,27 @@ def table_command(
 
 @app.command("plot", epilog=CODES)
 def plot_command(
-    name: Name,
-    kind: Annotated[
-        str | None, typer.Option(help="Another kind than the suite's: curves, anytime, bytes, rates, ...")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the plot goes; by default SUITE.png.")] = None,
+    names: Annotated[list[str], typer.Argument(metavar="SUITE...", help="Several make one figure.")],
+    kind: Annotated[str | None, typer.Option(help="Another than the suite's: curves, bytes, rates, paper, ...")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the plot goes; by default SUITE.png, of the first.")] = None,
     validate: Validate = False,
     folder: Folder = None,
 ) -> None:
-    """Draw a suite's figure."""
+    """Draw a suite's figure; --kind paper draws the paper's figures and ours side by side."""
     import importlib.util
 
-    suite, rows = _suite_and_rows(name, _there(folder), validate)
-    suite = suite if kind is None else replace(suite, plot=kind)
-    out = out or Path(f"{name}.png")
+    where = _there(folder)
+    found = [_suite_and_rows(name, where, validate) for name in names]
+    found = [(suite if kind is None else replace(suite, plot=kind), rows) for suite, rows in found]
+    out = out or Path(f"{names[0]}.png")
     check_out(out)
     out = out if out.suffix else out.with_suffix(".png")
     if importlib.util.find_spec("matplotlib") is None:
         raise Refused(f"Drawing needs matplotlib: {install_extra('plots')}.")
-    from votestream.bench.plot import plot_suite
+    from votestream.bench.plot import plot_suites
 
     try:
-        plot_suite(suite, rows, out)
+        plot_suites(found, out)
     except ValueError as error:
         raise Refused(str(error)) from error
     typer.echo(f"Plot: {out}")

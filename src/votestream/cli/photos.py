@@ -77,13 +77,28 @@ def learn(
             min=0, help="Newest photos whose features are kept beside the model, for `undo` and moved photos; 0: none."
         ),
     ] = 1000,
+    on: Annotated[
+        str, typer.Option(help="Who reads and learns: here, processes, ray, or a Ray cluster, ray://HOST:10001.")
+    ] = "here",
+    workers: Annotated[int | None, typer.Option(min=1, help="With --on: how many.", show_default="one a core")] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With --on: a folder, or URL, that all workers reach, where parts are kept so that a run that was "
+            "stopped goes on.",
+        ),
+    ] = None,
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
     No photo is kept, and none is learned twice: MODEL.learned holds digests, MODEL.journal the newest features.
     A photo moved to another class folder is corrected as far back as the journal reaches.
-    Stop it whenever you like: the same command goes on where it was.
+    Stop it whenever you like: the same command goes on where it was. With --on, the model is saved once, at the end.
     """
+    if on == "here" and (workers, store) != (None, None):
+        option = "--workers" if workers is not None else "--store"
+        raise typer.BadParameter("is for --on processes and --on ray", param_hint=option)
     found = offer(as_place(photos), ignore=(model, sidecar_of(model), journal_of(model)))
     for text in found.notes:
         note(text)
@@ -93,11 +108,17 @@ def learn(
 
     settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
     settings |= {"device": device, "max_pixels": max_pixels}
-    lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
+    if on == "here" or dry_run:
+        lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
+    else:
+        from votestream.photos.many_workers import on_workers, teach_by_workers
+
+        with on_workers(on, workers) as place:
+            lesson = teach_by_workers(model, found, settings, task or None, seed, journal, place, store)
     for text in lesson.notes if lesson.learned or not lesson.interrupted else ():
         note(text)
     if lesson.interrupted:
-        stop(_interrupted(lesson, model), INTERRUPTED)
+        stop(_interrupted(lesson, model) + _kept_parts(on, store), INTERRUPTED)
     name_skipped(lesson.problems)
     if dry_run:
         from rich.console import Console
@@ -237,6 +258,15 @@ def _interrupted(lesson: Lesson, path: Path) -> str:
         return f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there."
     state = f"{path} is as it was" if path.exists() else "there is no model yet"
     return f"Interrupted before anything was learned: {state}."
+
+
+def _kept_parts(on: str, store: str | None) -> str:
+    """What becomes of the work of a run by many workers that was interrupted."""
+    if on == "here":
+        return ""
+    if store is None:
+        return " With --store FOLDER the parts that were done would have been kept."
+    return f" The parts that were done are in {store}: the same command goes on from there."
 
 
 def _learned(lesson: Lesson) -> str:

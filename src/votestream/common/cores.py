@@ -1,8 +1,12 @@
-"""How many processor cores this process may use."""
+"""How many processor cores this process may use, and how many threads those that it starts."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # read when the libraries are loaded
 
 
 def usable_cores() -> int:
@@ -12,3 +16,23 @@ def usable_cores() -> int:
     True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def threads_of_children(number: int) -> Iterator[None]:
+    """Processes started inside compute with so many threads.
+
+    >>> with threads_of_children(1):
+    ...     os.environ["OMP_NUM_THREADS"]
+    '1'
+    """
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, str(number)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

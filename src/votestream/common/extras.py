@@ -15,18 +15,24 @@ def install_extra(extra: str) -> str:
     return f"`pip install 'votestream[{extra}]'`, or in a checkout `pip install -c constraints.txt -e '.[{extra}]'`"
 
 
-def import_package(module: str, wanted_by: str, package: str = "") -> ModuleType:
-    """Import a module of a package that need not be installed, or say which command would install it.
+def import_package(
+    module: str, wanted_by: str, install: str = "", error: type[ImportError] = ModuleNotFoundError
+) -> ModuleType:
+    """Import a module of a package that need not be installed, or say which command would make it importable.
 
-    >>> import_package("no_such.module", "reading stones", "stone-reader")
+    >>> import_package("no_such.module", "reading stones")
     Traceback (most recent call last):
     ...
-    ModuleNotFoundError: reading stones needs the package stone-reader: `pip install stone-reader`.
+    ModuleNotFoundError: reading stones needs the package no_such, which is not installed: `pip install no_such`.
     """
-    package = package or module.partition(".")[0]
+    package = module.partition(".")[0]
     try:
         return import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
-            raise  # it is installed, and something that it needs is not
-        raise ModuleNotFoundError(f"{wanted_by} needs the package {package}: `pip install {package}`.") from None
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] != package:
+            raise error(
+                f"{wanted_by} needs the package {package}, which cannot be imported without {problem.name}: "
+                f"`pip install {problem.name}`."
+            ) from problem
+        install = install or f"`pip install {package}`"
+        raise error(f"{wanted_by} needs the package {package}, which is not installed: {install}.") from problem

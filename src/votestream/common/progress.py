@@ -18,16 +18,22 @@ from rich.progress import (
 from rich.text import Text
 
 
-class ImagesPerSecond(ProgressColumn):
-    """Speed, without what an earlier run had done already."""
+class Speed(ProgressColumn):
+    """Images (or whatever is counted) a second, without what an earlier run had done already."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} images/s" if task.speed else "")
+        return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else "")
 
 
 @contextmanager
-def progress_bar(what: str, total: int, done: int = 0, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield a function to be told of each so many images that are finished.
+def progress_bar(
+    what: str, total: int | None, done: int = 0, show: bool | None = None, unit: str = "images"
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function to be told of each so many images that are finished; `total` is None where nobody knows it.
 
     Example:
         >>> with progress_bar("reduced_resnet18", total=3, show=False) as advance:
@@ -38,7 +44,7 @@ def progress_bar(what: str, total: int, done: int = 0, show: bool | None = None)
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        ImagesPerSecond(),
+        Speed(unit),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not _shown(console, show)) as bar:

@@ -30,7 +30,7 @@ from votestream.core.corrections import Corrections
 from votestream.core.guard import Predictor, Prepared
 from votestream.core.held_bytes import held_bytes
 from votestream.core.labelled import Labelled
-from votestream.core.mergeable import take_in
+from votestream.core.mergeable import take_in, take_over
 from votestream.core.renamed import taking_old_names, with_new_names
 from votestream.core.settings import check_settings
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
@@ -126,15 +126,8 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         self._check_settings()
         self._check_growth(len(index), len(index) + len(new), rows.shape[1])
         if not fitted:
-            self._unit = unit
-            self._begin(rows[: self.batch_size])
-            self._tracker = tracker_of(self, rows.shape[1])
-            self._began = {name: getattr(self, name) for name in self._never_changed()}
-            self._index = index
-            self._tasks = TaskLedger(int(self.close_task_after))
-            if names is not None:
-                self.feature_names_in_ = names
-            self.n_features_in_ = rows.shape[1]
+            self._start(rows, unit, names)
+            index = self._index
         try:
             if named is not None:
                 self._tasks.begin(named)
@@ -147,6 +140,17 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
             raise
         finally:
             self._guard.learned(index, labels)
+
+    def _start(self, rows: NDArray[Any], unit: float, names: NDArray[Any] | None) -> None:
+        """Before the first rows are learned."""
+        self._unit = unit
+        self._begin(rows[: self.batch_size])
+        self._tracker = tracker_of(self, rows.shape[1])
+        self._began = {name: getattr(self, name) for name in self._never_changed()}
+        self._index, self._tasks = {}, TaskLedger(int(self.close_task_after))
+        if names is not None:
+            self.feature_names_in_ = names
+        self.n_features_in_ = rows.shape[1]
 
     def _lesson(self, rows: NDArray[Any], labels: list[str | int], named: bool) -> NDArray[np.int64]:
         """Learn the rows; returns their classes' numbers."""
@@ -176,13 +180,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
     def _fit_anew(self, X: ArrayLike, y: ArrayLike, weights: dict[str, Any]) -> Learner:
         fresh = self._afresh()
         fresh.partial_fit(X, y, **weights)
-        arguments = {*self.get_params(deep=False), "_own_guard"}
-        found = {name: value for name, value in vars(fresh).items() if name not in arguments}
-        with self._guard.lock:
-            self.__dict__.update(found)
-            for name in {"_broken", "feature_names_in_"} - set(found):  # not every model has these
-                self.__dict__.pop(name, None)
-            self._guard.forget()
+        take_over(self, fresh)
         return self
 
     def _afresh(self) -> Learner:
@@ -321,6 +319,14 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         take_in(self, other)
 
     # ---- for subclasses -------------------------------------------------------------------------
+
+    def _begin_like(self, other: Any) -> None:
+        """Take over from another, after `_begin`, whatever models that are merged must have in common."""
+        for name in self._merged_alike:
+            setattr(self, name, getattr(other, name))
+
+    def _settle(self) -> None:
+        """No row waits any more to be taken into what is kept."""
 
     def _merge(self, other: Any, numbers: NDArray[np.int64]) -> None:
         """Add what the other has learned; its class i is class numbers[i] here."""

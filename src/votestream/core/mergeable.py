@@ -1,10 +1,11 @@
-"""What two models must have in common to be merged, and how one takes in the other."""
+"""What two models must have in common to be merged, how one begins like another, and takes in what that has learned."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from votestream.common.validation import check_known_labels
 
@@ -43,6 +44,44 @@ def take_in(learner: Any, other: Any) -> None:
     if learner._tracker is not None:
         learner._tracker.merge(other._tracker, numbers)
     learner._guard.forget()
+
+
+def take_over(learner: Any, other: Any) -> None:
+    """Have learned what the other has, and nothing else; the other is not to be used any more."""
+    arguments = {*learner.get_params(deep=False), "_own_guard"}
+    found = {name: value for name, value in vars(other).items() if name not in arguments}
+    with learner._guard.lock:
+        learner.__dict__.update(found)
+        for name in {"_broken", "feature_names_in_"} - set(found):  # not every model has these
+            learner.__dict__.pop(name, None)
+        learner._guard.forget()
+
+
+def begun_like(learner: Any, first: Any = None) -> Any:
+    """One that has learned nothing yet and, whatever it learns, can be merged with this one; columns have no names.
+
+    `first` are the first rows of the stream, for a learner that has learned nothing itself.
+    """
+    fresh = learner._afresh()
+    fresh._check_settings()
+    if learner._is_fitted():
+        fresh._start(np.zeros((1, learner.n_features_in_), np.float32), learner._unit, None)
+        fresh._begin_like(learner)
+    else:
+        fresh._start(*fresh._rows_to_learn(first, fitted=False), None)
+    return fresh
+
+
+def teach_untested(learner: Any, X: NDArray[np.float32], y: list[str | int], task: str | int) -> None:
+    """Learn rows without predicting them first, whatever `track` says: somebody else does, or nobody can."""
+    tracker, learner._tracker = learner._tracker, None
+    try:
+        learner.partial_fit(X, y, task=task)
+    finally:
+        learner._tracker = tracker
+    if tracker is not None:
+        rows = learner._check_X(X, learner.n_features_in_)
+        tracker.learn(rows, np.array([learner._index[label] for label in y]))
 
 
 def _check_same(name: str, one: Any, other: Any) -> None:

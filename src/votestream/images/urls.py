@@ -1,9 +1,10 @@
-"""Files and folders behind URLs (s3://, gs://, hf://, ...), read by fsspec."""
+"""Files and folders behind URLs (s3://, gs://, hf://, ...), read and written by fsspec."""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, TypeAlias, TypeGuard, cast
 
@@ -63,6 +64,23 @@ class Url(str):
         """The files that a URL with * or ? in it stands for, in order of names."""
         system, path = _system(self)
         return sorted(Url(system.unstrip_protocol(name)) for name in system.glob(path))
+
+    def read_bytes(self) -> bytes:
+        system, path = _system(self)
+        return bytes(system.cat_file(path))
+
+    def write_whole(self, content: bytes) -> None:
+        """Write the file under another name, then move it: a reader finds all of it, or nothing."""
+        system, path = _system(self)
+        system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        partial = f"{path}.{secrets.token_hex(4)}.partial"
+        system.pipe_file(partial, content)
+        system.mv(partial, path)
+
+    def state(self) -> str:
+        """Something that is another once the file is, without reading it."""
+        system, path = _system(self)
+        return str(system.ukey(path))
 
 
 Place: TypeAlias = "Path | Url"

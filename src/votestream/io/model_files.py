@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
 from votestream.io.migrations import FORMAT, upgraded
@@ -80,6 +81,24 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     if metadata.get("sha256") != digest(metadata[KEY], arrays):
         raise ModelFileError(f"{path} is damaged: its contents do not match their checksum")
     return upgraded(header), arrays
+
+
+def unpacked(name: str, blob: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of what `packed` made; a ModelFileError with the name where the bytes are anything else.
+
+    >>> header, arrays = unpacked("a part", packed({"part": 1}, {"rows": np.zeros((2, 3))}))
+    >>> header["part"], arrays["rows"].shape
+    (1, (2, 3))
+    """
+    try:
+        metadata = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])["__metadata__"]
+        header, arrays = json.loads(metadata[KEY]), from_bytes(blob)
+        whole = metadata["sha256"] == digest(metadata[KEY], arrays)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, SafetensorError):
+        whole = False
+    if not whole:
+        raise ModelFileError(f"{name} is damaged, or no file of VoteStream")
+    return header, arrays
 
 
 def joined(parts: dict[str, dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

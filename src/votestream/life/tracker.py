@@ -24,6 +24,17 @@ class Answers(NamedTuple):
     unknowns: Unknowns
 
 
+class Tests(NamedTuple):
+    """How tests of some rows went, an entry a row; `distance` of rows of unknown classes is 0."""
+
+    classes: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    stated: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    strangeness: NDArray[np.float32]
+    distance: NDArray[np.float64]
+
+
 class Tracker:
     """Everything under `track=True`. Its size depends on the width of the rows and the number of classes alone.
 
@@ -51,6 +62,11 @@ class Tracker:
         """Samples."""
         return int(self._moments.counts.sum())
 
+    @property
+    def samples(self) -> int:
+        """Those that the record knows of."""
+        return self._record.samples
+
     def is_due(self, samples: int, growth: float) -> bool:
         """Whether to test on the next so many samples: on all, or whenever the stream is `growth` times as long.
 
@@ -73,25 +89,46 @@ class Tracker:
         self, answers: Answers, shares: NDArray[np.float64], X: NDArray[np.float32], classes: NDArray[np.int64]
     ) -> None:
         """Rows that are about to be learned, and the probabilities that a predictor gave them, as they come."""
-        known, n_classes = classes < shares.shape[1], shares.shape[1]
-        chosen = shares.argmax(1)
+        tests = self.examine(answers, shares, X, classes)
+        self.calibrate(self._sums, shares, tests)
+        self.note(tests, self.learned)
+
+    def examine(
+        self, answers: Answers, shares: NDArray[np.float64], X: NDArray[np.float32], classes: NDArray[np.int64]
+    ) -> Tests:
+        """How such a test goes; nothing is changed."""
+        known = classes < shares.shape[1]
         distances = answers.unknowns.distances
         z = distances.whitened(unit_rows(X))
         apart = distances.to_classes(z)
         strangeness = distances.strangeness(z, apart)
-        calibrated = answers.calibration(shares.copy())
-        scores = answers.unknowns.among(strangeness)
-        self._record.add(classes, chosen, calibrated.max(1), scores)
-        own, rows = classes[known], np.flatnonzero(known)
-        if not len(own):
-            return
-        if n_classes > 1:
-            self._sums.add(shares[known], chosen[known] == own, self._moments.counts[own])
-        self._strangeness.add(own, strangeness[known])
-        relative = np.log(np.maximum(apart[rows, own] / distances.metric.expected, 1e-6))
-        for row, number, distance in zip(rows.tolist(), own.tolist(), relative.tolist(), strict=True):
-            place = self.learned + row + 1
-            self._drift.add(number, bool(chosen[row] != number), distance, place)
+        stated = answers.calibration(shares.copy()).max(1)
+        relative, rows = np.zeros(len(X)), np.flatnonzero(known)
+        relative[rows] = np.log(np.maximum(apart[rows, classes[rows]] / distances.metric.expected, 1e-6))
+        return Tests(classes, shares.argmax(1), stated, answers.unknowns.among(strangeness), strangeness, relative)
+
+    def calibrate(self, sums: CalibrationSums, shares: NDArray[np.float64], tests: Tests) -> None:
+        """Add what calibration learns from the tests to these sums: the tracker's own, or such as `add_sums` takes."""
+        known = tests.classes < shares.shape[1]
+        own = tests.classes[known]
+        if len(own) and shares.shape[1] > 1:
+            sums.add(shares[known], tests.chosen[known] == own, self._moments.counts[own])
+
+    def no_sums(self) -> CalibrationSums:
+        """For tests that are carried out elsewhere, by a copy of this model."""
+        return CalibrationSums(0.0)
+
+    def add_sums(self, sums: CalibrationSums) -> None:
+        self._sums.merge(sums)
+
+    def note(self, tests: Tests, before: int) -> None:
+        """Keep how tests went; `before` samples have been learned before the first of them."""
+        known = tests.classes < self._record.n_classes
+        self._record.add(tests.classes, tests.chosen, tests.stated, tests.scores)
+        own, rows = tests.classes[known], np.flatnonzero(known)
+        self._strangeness.add(own, tests.strangeness[known])
+        for row, number, distance in zip(rows.tolist(), own.tolist(), tests.distance[known].tolist(), strict=True):
+            self._drift.add(number, bool(tests.chosen[row] != number), distance, before + row + 1)
 
     def test_nothing_known(self, samples: int) -> None:
         """The first rows of all."""

@@ -48,6 +48,7 @@ class Lesson:
     learned: dict[str, int] = field(default_factory=dict)  # photos of each class
     known: Counter[str] = field(default_factory=Counter)  # photos that an earlier run has learned
     copies: Counter[str] = field(default_factory=Counter)  # of another photo of the same class in this run
+    twice: Counter[str] = field(default_factory=Counter)  # copies that were learned, as other workers had the photo
     corrected: list[Moved] = field(default_factory=list)
     in_both: list[Moved] = field(default_factory=list)  # moved, but the journal does not reach them
     problems: list[str] = field(default_factory=list)
@@ -64,17 +65,19 @@ def teach(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, 
     path = followed(path)
     check_target(path)
     with alone(path):
-        return _Teacher(path, offer, settings, task, seed, keep).run()
+        return Teacher(path, offer, settings, task, seed, keep).run()
 
 
 def rehearse(path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int, keep: int) -> Lesson:
     """What `teach` would do, as far as that can be told without decoding a photo; nothing is written."""
     path = followed(path)
     check_target(path)
-    return _Teacher(path, offer, settings, task, seed, keep).rehearse()
+    return Teacher(path, offer, settings, task, seed, keep).rehearse()
 
 
-class _Teacher:
+class Teacher:
+    """A run of `votestream learn`: the model, what the folder offers to it, and what became of that."""
+
     def __init__(
         self, path: Path, offer: Offer, settings: dict[str, Any], task: str | None, seed: int, keep: int
     ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from votestream.images.convert import explained
 from votestream.images.files import MAX_PIXELS, ImageError, decode, identify, open_image
 from votestream.images.urls import Url
 from votestream.photos.finding import Photo
-from votestream.photos.sidecar import Digests, LearnedPhotos
+from votestream.photos.sidecar import Digests
 
 CHUNK = 1 << 20
 UNTAKEN = Digests("")
@@ -41,24 +41,34 @@ class Reading:
     problem: str | None = None
 
 
+class Met(Protocol):
+    """What knows photos by their digests."""
+
+    @property
+    def holds_dated(self) -> bool: ...
+
+    def has_met(self, digests: Digests) -> bool: ...
+
+
 def readings(
-    photos: Iterable[Photo], backbone: Backbone | None, learned: LearnedPhotos | None = None
+    photos: Iterable[Photo], backbone: Backbone | None, learned: Met | None = None
 ) -> Generator[Reading, None, None]:
     """Every photo in its order, as the backbone wants it; without a backbone none is decoded.
 
     Digests are taken only where it is given what was `learned`, and photos met before are not decoded.
     """
 
-    def read(photo: Photo) -> Reading:
+    def attempt(photo: Photo) -> Reading:
         try:
-            return _read(photo, backbone, learned)
+            return read(photo, backbone, learned)
         except ImageError as problem:
             return Reading(photo, problem=str(problem))
 
-    return _ahead(read, photos, max(AHEAD, BATCHES_AHEAD * backbone.batch_size) if backbone else AHEAD)
+    return _ahead(attempt, photos, max(AHEAD, BATCHES_AHEAD * backbone.batch_size) if backbone else AHEAD)
 
 
-def _read(photo: Photo, backbone: Backbone | None, learned: LearnedPhotos | None) -> Reading:
+def read(photo: Photo, backbone: Backbone | None, learned: Met | None = None) -> Reading:
+    """One photo, as the backbone wants it; an ImageError says why it cannot be read. See `readings`."""
     name, digests = str(photo.path), UNTAKEN
     with explained(name):
         if not isinstance(photo.path, Url) and not stat.S_ISREG(photo.path.stat().st_mode):

@@ -191,6 +191,8 @@ def _moves(moved: list[Moved]) -> str:
 
 def passed_over(lesson: Lesson) -> str:
     copies = f" Identical copies: {lesson.copies.total():,}." if lesson.copies.total() else ""
+    if lesson.twice.total():
+        copies += f" Copies that other workers had, and that count twice: {lesson.twice.total():,}."
     return f"Already known: {count(lesson.known.total(), 'photo')}.{copies} Skipped: {len(lesson.problems):,}."
 
 

@@ -6,7 +6,7 @@ not count (see `sidecar`) or is done again (see `life.journal`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,13 @@ class TaughtModel:
                 self.journal.mark(self.model._learner(), max(1, self.keep // 2))
         self.sidecar.note(zip(digests, map(folder_name, labels), strict=True))
         self.unsaved = True
+
+    def replace(self, learner: Learner, photos: Iterable[tuple[str, str]]) -> None:
+        """The model is this from now on, by photos, digest and folder each, that no journal has seen; it is cleared."""
+        self.model = ImageClassifier(self.model.backbone_, learner)
+        self.sidecar.note(photos)
+        self.keep, self.unsaved = 0, True
+        self.close()
 
     def lesson_of(self, digest: str, label: str) -> int | None:
         """The journal's number of the lesson that taught this photo in this class; None where it does not reach."""

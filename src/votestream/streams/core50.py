@@ -74,7 +74,7 @@ def published_tasks(data_dir: Path, data: DataSet, run: int) -> list[np.ndarray]
 def _lines(path: Path, data_dir: Path) -> list[str]:
     again = fetch_again("core50", data_dir / "batches_filelists")
     try:
-        lines = [line for line in path.read_text().splitlines() if line.strip()]
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except FileNotFoundError:
         raise DataError(
             f"There is no published list {path}: {again}. Without the lists, give `order=` (a seed, or the "

@@ -264,15 +264,14 @@ class GaussianVoting(Weighted):
             self._gaussians.forget(number)
 
     def _join(self, number: int, into: int) -> None:
-        self._fold_all()
+        self._settle()
         self._gaussians.join(number, into, self._rank_for(len(self._index)))
 
     def _merge(self, other: GaussianVoting, numbers: NDArray[np.int64]) -> None:
-        self._fold_all()
+        self._settle()
         self._gaussians.merge(other._settled(), numbers, self._rank_for(len(self._index)))
 
-    def _fold_all(self) -> None:
-        """No row waits any more."""
+    def _settle(self) -> None:
         self._gaussians = self._settled()
         self._pending.drop()
 

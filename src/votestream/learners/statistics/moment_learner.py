@@ -80,19 +80,16 @@ class MomentLearner(Weighted):
             self._merged.forget(number)
 
     def _join(self, number: int, into: int) -> None:
-        self._merged = self._settled()
-        self._pending.drop()
+        self._settle()
         self._merged.join(number, into)
 
     def _merge(self, other: MomentLearner, numbers: NDArray[np.int64]) -> None:
-        self._merged = self._settled()
-        self._pending.drop()
+        self._settle()
         self._merged.merge(other._moments(), numbers)
 
-    def _settled(self) -> ClassMoments:
-        """The moments of all rows, which are this learner's own to change."""
-        moments = self._moments()
-        return moments.copy() if moments is self._merged else moments
+    def _settle(self) -> None:
+        self._merged = self._moments()
+        self._pending.drop()
 
     # ---- what was learned -----------------------------------------------------------------------
 

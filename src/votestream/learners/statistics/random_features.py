@@ -137,8 +137,12 @@ class RandomFeaturesLearner(Learner):
             sums.merge(theirs, numbers)
             sums.add(H, numbers[own])
 
+    def _begin_like(self, other: RandomFeaturesLearner) -> None:
+        super()._begin_like(other)
+        width, M = other._layers[0].W.shape
+        self._allocate(width, M, other._drawn_with, len(other._sums))
+
     def _settle(self) -> None:
-        """No row waits any more."""
         self._add(self._pending.rows, self._pending.classes)
         self._pending.drop()
 

@@ -1,0 +1,1 @@
+"""More than one process or machine: executors, chunks of work, the merge tree, and `learn`, which uses them."""

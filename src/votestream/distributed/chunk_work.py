@@ -1,0 +1,114 @@
+"""What a worker does with a chunk: look at it, have a learner of its own learn it, send that back."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream._version import __version__
+from votestream.common.validation import as_labels
+from votestream.core.guard import leading
+from votestream.core.learner import Learner
+from votestream.core.mergeable import teach_untested
+from votestream.core.registry import LEARNERS
+from votestream.distributed.chunks import Chunk, Look
+from votestream.distributed.parts import FORMAT, NAME, Part
+from votestream.distributed.store import PartStore
+from votestream.io.model_files import ModelFileError, unpacked
+from votestream.life.calibration import CalibrationSums
+from votestream.life.journal import fingerprint
+from votestream.life.tracker import Tests
+
+TESTED = 64  # rows tested at once: calibration makes tables of them with every class
+
+
+@dataclass(frozen=True)
+class ChunkWork:
+    """Sent to each worker once, and called there for the function that chunks are given to.
+
+    look : how images become features.
+    learner : one that has begun and learned nothing, for learners that can be merged; None: a part is features.
+    task : what new classes belong to.
+    judge : a model with a track record that rows are tested by before they are learned.
+    store : a folder or URL where parts are kept, and looked for.
+    """
+
+    look: Look
+    learner: Learner | None
+    task: str | int
+    judge: Learner | None = None
+    store: str | None = None
+
+    def __call__(self) -> Callable[[Chunk], bytes]:
+        if self.store is None:
+            return lambda chunk: self.part_of(chunk).to_bytes()
+        store, about = PartStore(self.store), self._about()
+        return lambda chunk: self._stored(chunk, store, about)
+
+    def _stored(self, chunk: Chunk, store: PartStore, about: str) -> bytes:
+        key = hashlib.sha256(f"{about}\n{self.look.state_of(chunk)}".encode()).hexdigest()
+        blob = store.get(key)
+        if blob is not None:
+            with suppress(ModelFileError):  # it is damaged, and made again
+                unpacked(NAME, blob)
+                return blob
+        blob = self.part_of(chunk).to_bytes()
+        store.put(key, blob)
+        return blob
+
+    def _about(self) -> str:
+        """All that decides about a part, beside the chunk."""
+        about: dict[str, Any] = {"part": FORMAT, "version": __version__, "look": self.look.about()}
+        if self.learner is not None:
+            about |= {"task": self.task, "learner": self.learner._header()}
+            about["begun"] = [repr(getattr(self.learner, name)) for name in self.learner._merged_alike]
+        if self.judge is not None:
+            about["judge"] = fingerprint(self.judge)
+        return json.dumps(about, sort_keys=True)
+
+    def part_of(self, chunk: Chunk) -> Part:
+        looked = self.look(chunk)
+        part = Part(len(chunk.labels), problems=looked.problems, notes=looked.notes)
+        if not len(looked.labels):
+            return part
+        labels = as_labels(looked.labels, len(looked.features))
+        part.learned = len(labels)
+        if self.learner is None:
+            part.features, part.labels = looked.features, labels
+            return part
+        learner = copy.deepcopy(self.learner)
+        if self.judge is not None:
+            part.tests, part.sums = tested(self.judge, looked.features, labels)
+        elif learner._tracker is not None:
+            learner._tracker.skip(len(labels))
+        teach_untested(learner, looked.features, labels, self.task)
+        learner._settle()
+        part.learner = learner
+        return part
+
+
+def tested(judge: Any, X: NDArray[np.float32], labels: list[str | int]) -> tuple[Tests, CalibrationSums]:
+    """How the model predicts these rows; classes that it does not know have the number after its last."""
+    tracker, now, index = judge._tracker, judge._now(), judge._index
+    sums, parts = tracker.no_sums(), []
+    rows = judge._check_X(X, judge.n_features_in_)
+    for start in range(0, len(rows), TESTED):
+        some = rows[start : start + TESTED]
+        numbers = np.array([index.get(label, len(index)) for label in labels[start : start + TESTED]], np.int64)
+        shares = leading(now.predictor.probabilities(some))
+        parts.append(tracker.examine(now.answers, shares, some, numbers))
+        tracker.calibrate(sums, shares, parts[-1])
+    return Tests(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), sums
+
+
+def is_registered(learner: Learner) -> bool:
+    """Whether a part of such a learner can be read again, by the name it is registered under."""
+    return LEARNERS.get(learner.name) is type(learner)

@@ -1,0 +1,179 @@
+"""The driver of a job: hands out chunks, merges the parts that come back along a fixed tree, then into the model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from votestream.core.learner import Learner
+from votestream.core.mergeable import begun_like
+from votestream.distributed.chunk_work import ChunkWork, is_registered
+from votestream.distributed.chunks import Chunk, Look
+from votestream.distributed.executor import Executor, single_threaded
+from votestream.distributed.merge_tree import MergeTree
+from votestream.distributed.parts import Part
+
+
+@dataclass
+class Outcome:
+    """What a job made of a learner, which itself is as it was."""
+
+    learner: Learner | None  # None where no image could be learned
+    images: int = 0  # offered
+    learned: int = 0
+    problems: list[str] = field(default_factory=list)  # in the order of the list
+
+
+def learn_chunks(
+    learner: Learner,
+    chunks: Iterable[Chunk],
+    look: Look,
+    place: Executor,
+    *,
+    task: str | int | None = None,
+    store: str | None = None,
+    advance: Callable[[int], None] = lambda images: None,
+    noted: Callable[[Any], None] = lambda notes: None,
+) -> Outcome:
+    """Have workers look at the chunks and learn them; `noted` is told of each look's notes, in their order."""
+    learner._check_settings()
+    if learner._broken:
+        learner._check_fitted()
+    named = learner._next_task() if task is None else task
+    names = vars(learner).get("feature_names_in_")  # workers get arrays
+    driver: _Merging | _InOrder
+    if learner.mergeable and is_registered(learner):
+        first, chunks = _first_rows(learner, look, chunks)
+        if not learner._is_fitted() and first is None:
+            return Outcome(None, *_nothing(look, chunks))
+        driver = _Merging(learner, first)
+    else:
+        driver = _InOrder(learner, named, told=task is not None)
+    work = ChunkWork(look, driver.begun, named, driver.judge, store)
+    outcome, waiting, turn = Outcome(None), {}, 0
+    with single_threaded():  # the driver's part of the arithmetic, too, is the same wherever it is done
+        for number, blob in place.run(work, chunks):
+            part = Part.from_bytes(blob)
+            driver.take(number, part)
+            part.learner = None  # it is in the tree
+            advance(part.images)
+            waiting[number] = part
+            while turn in waiting:
+                part = waiting.pop(turn)
+                turn += 1
+                outcome.learned += driver.follow(part)
+                outcome.images += part.images
+                outcome.problems += part.problems
+                noted(part.notes)
+        outcome.learner = driver.result()
+    if outcome.learner is not None and names is not None:
+        outcome.learner.feature_names_in_ = names
+    return outcome
+
+
+class _Merging:
+    """For learners that can be merged: the tree takes parts as they come; tests are noted in the order of the list."""
+
+    def __init__(self, learner: Learner, first: NDArray[np.float32] | None) -> None:
+        self._old = _nameless(learner) if learner._is_fitted() else None
+        self.begun = begun_like(learner, first)
+        self.judge = learner if self._old is not None and learner._tracker is not None else None
+        self._tree: MergeTree[Any] = MergeTree(_merged)
+
+    def take(self, number: int, part: Part) -> None:
+        self._tree.add(number, part.learner)
+
+    def follow(self, part: Part) -> int:
+        tracker = None if self._old is None else self._old._tracker
+        if tracker is not None and part.tests is not None and part.sums is not None:
+            tracker.note(part.tests, tracker.samples)
+            tracker.add_sums(part.sums)
+        return part.learned
+
+    def result(self) -> Learner | None:
+        new = self._tree.result()
+        if self._old is None or new is None:
+            return new or self._old
+        return _merged(self._old, new)
+
+
+def _nameless(learner: Learner) -> Learner:
+    """A copy of the learner; its columns have no names."""
+    twin = copy.deepcopy(learner)
+    twin.__dict__.pop("feature_names_in_", None)
+    return twin
+
+
+def _merged(left: Any, right: Any) -> Any:
+    left._take_in_model(right)
+    return left
+
+
+class _InOrder:
+    """For learners that cannot: they learn the features in the order of the list, in whole mini-batches."""
+
+    begun = judge = None
+
+    def __init__(self, learner: Learner, named: str | int, told: bool) -> None:
+        self._learner = _nameless(learner) if learner._is_fitted() else learner._afresh()
+        self._named, self._open = named, told  # whether new classes belong to the task from here on
+        self._rows: list[NDArray[np.float32]] = []
+        self._labels: list[str | int] = []
+
+    def take(self, number: int, part: Part) -> None:
+        pass
+
+    def follow(self, part: Part) -> int:
+        if part.features is None:
+            return 0
+        self._rows.append(part.features)
+        self._labels += part.labels
+        size = self._learner.batch_size
+        self._learn(len(self._labels) // size * size)
+        return part.learned
+
+    def _learn(self, count: int) -> None:
+        if not count:
+            return
+        rows, learner = np.concatenate(self._rows), self._learner
+        known = learner._index if learner._is_fitted() else {}
+        self._open = self._open or any(label not in known for label in self._labels[:count])
+        learner.partial_fit(rows[:count], self._labels[:count], task=self._named if self._open else None)
+        self._rows, self._labels = [rows[count:]], self._labels[count:]
+
+    def result(self) -> Learner | None:
+        self._learn(len(self._labels))
+        return self._learner if self._learner._is_fitted() else None
+
+
+def _first_rows(
+    learner: Learner, look: Look, chunks: Iterable[Chunk]
+) -> tuple[NDArray[np.float32] | None, Iterator[Chunk]]:
+    """The rows that a learner begins with, where it has not begun; and all chunks, the first ones among them."""
+    rest, held = iter(chunks), []
+    rows: list[NDArray[np.float32]] = []
+    if learner._is_fitted():
+        return None, rest
+    size = learner.batch_size
+    with single_threaded():
+        for chunk in rest:
+            held.append(chunk)
+            for start in range(0, len(chunk.labels), size):
+                end = start + size
+                rows.append(look(Chunk(chunk.first + start, chunk.items[start:end], chunk.labels[start:end])).features)
+                if sum(map(len, rows)) >= size:
+                    return np.concatenate(rows)[:size], chain(held, rest)
+    found = np.concatenate(rows) if rows else np.empty((0, 0), np.float32)
+    return (found if len(found) else None), iter(held)
+
+
+def _nothing(look: Look, chunks: Iterable[Chunk]) -> tuple[int, int, list[str]]:
+    """Images, none learned, and why."""
+    chunks = list(chunks)
+    return sum(len(chunk.labels) for chunk in chunks), 0, [text for chunk in chunks for text in look(chunk).problems]

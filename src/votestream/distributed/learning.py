@@ -1,0 +1,152 @@
+"""`learn`: teach a model with many workers, here or on a cluster."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+from numpy.typing import ArrayLike, NDArray
+
+from votestream.common.progress import progress_bar
+from votestream.common.validation import as_features, as_labels, as_task, check_column_names, check_positive
+from votestream.core.learner import Learner
+from votestream.core.mergeable import take_over
+from votestream.distributed.chunks import Chunk, ImagesLook, Look, RowsLook, chunks_in, chunks_of
+from votestream.distributed.executor import Executor, executor
+from votestream.distributed.job import learn_chunks
+from votestream.images.convert import as_sequence
+from votestream.images.files import DataWarning, ImageError
+from votestream.images.labelled import brings_labels, labelled_images
+from votestream.images.measure import SAMPLE
+from votestream.life.journal import fingerprint
+from votestream.pipeline import ImageClassifier
+
+M = TypeVar("M", bound=Learner)
+
+CHUNK = 512  # images
+NAMED = 5  # images left out that the warning names
+
+
+def learn(
+    X: Any,
+    y: ArrayLike | None,
+    model: M,
+    *,
+    on: str | Executor = "here",
+    workers: int | None = None,
+    task: str | int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    chunk: int = CHUNK,
+) -> M:
+    """Teach a model many images or rows at once, by workers; returns the model, which goes on from what it knew.
+
+    Each worker reads, decodes and looks at chunks of the list, and teaches them to a learner of its own; these are
+    merged along a fixed tree and then into the model. **The model is the same, to the last bit, whatever the number of
+    workers, the order in which they finish, and wherever they are.** Learners on statistics come out as with
+    `partial_fit`: ncm, slda, rls, fecam and ranpac up to rounding, GaussianVoting as close as to itself on reordered
+    samples. Learners that cannot be merged learn the features in the order of the list, in this process: the same model
+    as with `partial_fit`, as far as the features are the same.
+
+    Parameters
+    ----------
+    X, y : for an `ImageClassifier`, images and their labels, or with y=None whatever `labelled_images` takes: a folder
+        of class folders, here or behind a URL, or pairs (image, label), drawn as they are needed. For a learner, rows
+        (n, D) and labels. Workers open files by their names, which must lead to the files wherever a worker runs; what
+        is given as pixels or rows is sent to them.
+    on : "here", "processes", "ray", the address of a Ray cluster, "ray://host:10001", or an executor.
+    workers : processes or Ray's workers; None is one for each core. With "processes", a script must call this below
+        `if __name__ == "__main__":`.
+    task : the task that new classes belong to. Unless given, the new classes of one call form one task, "task 1" and so
+        on: the order in which workers finish says nothing about what came first.
+    store : a folder or URL that all workers can reach, where parts that are done are kept. The same call goes on from
+        there after it was stopped, or the machine lost. Parts hold what a learner keeps, or the features of learners
+        that cannot be merged; deleting them is left to you.
+    chunk : images or rows learned together; another number gives another, equally good model.
+
+    A call that fails or is interrupted leaves the model as it was. Image files that cannot be read are left out; a
+    warning names them. With `track=True`, the model as it was when the call began predicts each sample; where it had
+    learned nothing, there are no tests. Everything computes on one thread a worker, "here" too. Memory in this process,
+    beside the model: two more of its size at the end, about log2(chunks) parts on the way, and what is in flight, two
+    chunks a worker; of learners that cannot be merged, also the features of chunks that came before their turn.
+
+    >>> import numpy as np, votestream as vs
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 1000)
+    >>> X = rng.normal(size=(1000, 8)) + 3 * np.eye(8)[y]
+    >>> model = vs.learn(X, y, vs.GaussianVoting(), chunk=100)
+    >>> int(model.class_counts_.sum()), bool(model.score(X, y) > 0.95)
+    (1000, True)
+    """
+    check_positive("chunk", chunk, int)
+    if task is not None:
+        as_task(task)
+    if not isinstance(model, Learner):
+        raise TypeError(f"model must be a learner, got {type(model).__name__}")
+    names, unit, learner = None, "images", model._learner() if isinstance(model, ImageClassifier) else model
+    if isinstance(model, ImageClassifier):
+        chunks, look, total = _images(X, y, model, chunk)
+    else:
+        chunks, look, total, names = _rows(X, y, model, chunk)
+        unit = "rows"
+    before = fingerprint(learner)
+    with nullcontext(on) if not isinstance(on, str) else executor(on, workers) as place:
+        many = f"{place.workers} worker{'s' * (place.workers > 1)}"
+        with progress_bar(f"Learning, {many}", total, unit=unit) as advance:
+            kept = None if store is None else os.fspath(store)
+            outcome = learn_chunks(learner, chunks, look, place, task=task, store=kept, advance=advance)
+    taught, left_out = outcome.learner, outcome.problems
+    if taught is None:
+        raise ImageError(f"None of the {outcome.images} images can be read: {left_out[0]}")
+    if names is not None and not learner._is_fitted():
+        taught.feature_names_in_ = names
+    with model._guard.lock:
+        if fingerprint(learner) != before:
+            raise RuntimeError(
+                "the model has changed while the workers learned, and what they learned is not in it: let one call at "
+                "a time teach it"
+            )
+        take_over(learner, taught)
+        if isinstance(model, ImageClassifier):
+            model._fitted = learner
+    if left_out:
+        told = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
+        warnings.warn(
+            f"{len(left_out)} of the {outcome.images} images were left out: {told}", DataWarning, stacklevel=2
+        )
+    return model
+
+
+def _images(X: Any, y: ArrayLike | None, model: ImageClassifier, size: int) -> tuple[Iterator[Chunk], Look, int | None]:
+    if y is not None and brings_labels(X):
+        raise ValueError(f"X is a {type(X).__name__}, which brings its labels along: give None for y")
+    if y is None:
+        first, source = labelled_images(X).peek(SAMPLE)
+        if not first:
+            raise ValueError(f"X is empty: there is no image in {source.name}")
+        backbone = model._backbone_for(as_sequence(first))
+        return chunks_in(source, size), ImagesLook(backbone), None
+    images = as_sequence(X)
+    labels = as_labels(y, len(images))
+    if not len(images):
+        raise ValueError("X is empty: there is no image in it")
+    return chunks_of(images, labels, size), ImagesLook(model._backbone_for(images)), len(labels)
+
+
+def _rows(
+    X: Any, y: ArrayLike | None, model: Learner, size: int
+) -> tuple[Iterator[Chunk], Look, int, NDArray[Any] | None]:
+    kind = type(model)
+    if y is None:
+        raise ValueError(f"y is needed: a {kind.__name__} takes rows, which bring no labels along")
+    if kind._check_X is not Learner._check_X:
+        raise ValueError(
+            f"a {kind.__name__} trains its network on every image in order, which workers cannot share: use partial_fit"
+        )
+    fitted = model._is_fitted()
+    known = getattr(model, "feature_names_in_", None)
+    names = check_column_names(known, X, kind.__name__, fitted)
+    rows = as_features(X, model.n_features_in_ if fitted else None, kind.__name__)
+    return chunks_of(rows, as_labels(y, len(rows)), size), RowsLook(), len(rows), names

@@ -1,0 +1,138 @@
+"""Several processes of this machine, each on one thread; one that dies costs the item it was at."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from votestream.common.cores import threads_of_children
+from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 2  # items a worker has: one in hand, and one that waits, so that it never waits itself
+
+
+class Processes(Executor):
+    """Started anew, not forked, and kept from one run to the next. They end with this process, however that ends.
+
+    Each is a pool of its own: a pool that breaks tells which worker died, and so which item it was at.
+    """
+
+    name = "processes"
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._workers: list[_Worker] = []
+
+    def run(self, make: Callable[[], Callable[[T], R]], items: Iterable[T]) -> Iterator[tuple[int, R]]:
+        job, drawn = pickle.dumps(make), enumerate(items)
+        again: deque[tuple[int, Any]] = deque()  # what workers that died have left
+        deaths: dict[int, int] = {}
+        self._workers = self._workers or [_Worker() for _ in range(self.workers)]
+        whole = False
+        try:
+            for worker in self._workers:
+                worker.begin(job)
+            while True:
+                for worker in self._workers:
+                    while len(worker.holds) < AT_ONCE:
+                        item = again.popleft() if again else next(drawn, None)
+                        if item is None:
+                            break
+                        worker.give(*item)
+                futures = [future for worker in self._workers for future in worker.holds]
+                if not futures:
+                    whole = True
+                    return
+                wait(futures, return_when=FIRST_COMPLETED)
+                for place, worker in enumerate(self._workers):
+                    for future in [future for future in worker.holds if future.done()]:
+                        if isinstance(future.exception(), BrokenProcessPool):
+                            number, value = next(iter(worker.holds.values()))  # it was at the first
+                            deaths[number] = deaths.get(number, 0) + 1
+                            if deaths[number] == MOST_DEATHS:
+                                raise WorkerDied(number, value)
+                            again.extend(worker.holds.values())
+                            worker.close()
+                            self._workers[place] = _Worker()
+                            self._workers[place].begin(job)
+                            break
+                        number, _ = worker.holds.pop(future)
+                        yield number, future.result()
+        finally:
+            if not whole:  # nobody wants what is in flight
+                self.close()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._workers = []
+
+
+class _Worker:
+    """A process, and the items it holds, in the order in which it works on them."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        ending, self._lifeline = context.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(1, context, _live_while_open, (ending,))
+        self.holds: dict[Future[Any], tuple[int, Any]] = {}
+
+    def begin(self, job: bytes) -> None:
+        with threads_of_children(1):  # the first call starts the process
+            self._call(_begin, job)
+
+    def give(self, number: int, value: Any) -> None:
+        self.holds[self._call(_work, value)] = number, value
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        try:
+            return self._pool.submit(function, *arguments)
+        except BrokenProcessPool as error:  # it died before; the same answer as if it had died at this
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        self._lifeline.close()
+        self._pool.shutdown(cancel_futures=True)
+
+
+# ---- in a worker --------------------------------------------------------------------------------
+
+_jobs: list[Any] = []  # the job in hand: how to make its function, pickled, and the function once it was made
+
+
+def _live_while_open(lifeline: Connection) -> None:
+    """End with whoever holds the other end of the lifeline; Ctrl-C is the driver's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end() -> None:
+        try:
+            lifeline.recv()
+        except (EOFError, OSError):
+            os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def _begin(job: bytes) -> None:
+    _jobs[:] = [job]
+
+
+def _work(item: Any) -> Any:
+    if len(_jobs) == 1:
+        _jobs.append(pickle.loads(_jobs[0])())
+    return _jobs[1](item)

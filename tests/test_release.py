@@ -1,0 +1,90 @@
+"""What has to be true of a release: version, changelog and citation agree, and the files hold what they should."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+from votestream import __version__
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def release():
+    spec = importlib.util.spec_from_file_location("release", ROOT / ".ci" / "release.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """What is written about a version, in a folder of its own."""
+    for name in ("CHANGELOG.md", "CITATION.cff", "src/votestream/_version.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "tests" / "golden" / __version__).mkdir(parents=True)
+    return tmp_path
+
+
+def changed(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def test_version_changelog_and_citation_agree(release):
+    assert release.version(ROOT) == __version__
+    waiting = ("Unreleased", "golden")  # what is only done when a version is released
+    assert [fault for fault in release.wrong_words(ROOT) if not any(word in fault for word in waiting)] == []
+
+
+def test_a_release_without_its_section_in_the_changelog_is_refused(release, copied):
+    changed(copied / "CHANGELOG.md", f"## [{__version__}] - ", "## [9.9.9] - ")
+    assert any(f"'## [{__version__}] - YYYY-MM-DD'" in fault for fault in release.wrong_words(copied))
+
+
+def test_changes_left_under_unreleased_are_named(release, copied):
+    changed(copied / "CHANGELOG.md", "## [Unreleased]\n", "## [Unreleased]\n\n- A change.\n")
+    assert any("Unreleased" in fault for fault in release.wrong_words(copied))
+
+
+@pytest.mark.parametrize("key", ["version", "date-released"])
+def test_a_citation_of_another_version_or_date_is_named(release, copied, key):
+    changed(copied / "CITATION.cff", f"\n{key}: ", f"\n{key}: 1")
+    assert any(f"CITATION.cff must say {key}: " in fault for fault in release.wrong_words(copied))
+
+
+def test_a_release_without_golden_files_of_its_own_is_refused(release, copied):
+    (copied / "tests" / "golden" / __version__).rmdir()
+    assert any("golden_files.py" in fault for fault in release.wrong_words(copied))
+
+
+def test_a_version_that_is_none_is_refused(release, copied):
+    changed(copied / "src" / "votestream" / "_version.py", __version__, "soon")
+    with pytest.raises(ValueError, match="three numbers, got"):
+        release.version(copied)
+
+
+def test_a_wheel_that_lacks_a_file_of_the_page_or_holds_a_stray_one_is_refused(release):
+    tracked = {"src/votestream/a.py", "src/votestream/serve/page/main.js", "tests/test_a.py"}
+    right = {"votestream/a.py", "votestream/serve/page/main.js", "votestream-1.dist-info/METADATA"}
+    assert release.wrong_wheel(right, tracked) == []
+    assert release.wrong_wheel(right - {"votestream/serve/page/main.js"} | {"tests/test_a.py"}, tracked) == [
+        "The wheel lacks votestream/serve/page/main.js.",
+        "The wheel holds tests/test_a.py, which is not in the package.",
+    ]
+
+
+def test_an_sdist_that_lacks_results_or_holds_a_stray_file_is_refused(release):
+    tracked = {"conftest.py", "results/online.csv"}
+    right = {"votestream-1/PKG-INFO", "votestream-1/conftest.py", "votestream-1/results/online.csv"}
+    assert release.wrong_sdist(right, tracked) == []
+    assert release.wrong_sdist(right - {"votestream-1/results/online.csv"} | {"votestream-1/.env"}, tracked) == [
+        "The sdist lacks results/online.csv.",
+        "The sdist holds .env, which is not in the repository.",
+    ]

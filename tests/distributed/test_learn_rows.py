@@ -270,4 +270,4 @@ def test_learners_that_train_a_network_are_refused_with_the_way_out():
     with pytest.raises(ValueError, match="use partial_fit"):
         vs.learn(np.zeros((2, 32, 32, 3), np.uint8), ["a", "b"], vs.ExperienceReplay())
     with pytest.raises(TypeError, match="model must be a learner, got str"):
-        vs.learn([[1.0]], ["a"], "model.safetensors")
+        vs.learn([[1.0]], ["a"], "model.safetensors")  # type: ignore[type-var]

@@ -77,6 +77,22 @@ tables: $(VENV)/installed
 	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done
 	$(BIN)/votestream bench plot online ablation augmentation offline --kind paper --out docs/images/against_the_paper.png
 
+# The site, into build/docs/index.html, to be opened from disk: warnings are errors, links inside it are checked.
+.PHONY: docs docs-links
+SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -d build/doctrees
+docs: $(VENV)/installed-docs
+	rm -rf build/docs build/doctrees
+	$(SPHINX) -b html docs build/docs
+	PYTHONPATH=docs $(BIN)/python -m generators.check build/docs
+
+# Links to other sites, which need a network: no part of the checks, as other people's sites come and go.
+docs-links: $(VENV)/installed-docs
+	$(SPHINX) -b linkcheck docs build/docs-links
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
 # Half an environment, as where Debian's python3-venv is missing, would be taken for a whole one by the next call.
 $(VENV)/bin/python:
 	@$(PYTHON) -c "import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 10) and \

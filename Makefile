@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 COMPAT := .venv-compat
 # Without what it depends on: it asks for pandas 2, and works with the pandas 3 that the others have. It needs Java, too.
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
+RAY := .venv-ray
+RAY_PIP := $(RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat lint coverage release tables clean
+.PHONY: demo serve test test-browser test-compat test-ray lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -32,6 +34,10 @@ test-browser: $(VENV)/installed-browser
 # With the libraries that VoteStream works with but does not need, in an environment of their own.
 test-compat: $(COMPAT)/installed
 	OMP_NUM_THREADS=1 $(COMPAT)/bin/pytest -rs tests_compat src/votestream/compat
+
+# On a Ray cluster of several nodes on this machine, in an environment of its own. Without Ray the tests are skipped.
+test-ray: $(RAY)/installed
+	OMP_NUM_THREADS=1 $(RAY)/bin/pytest -rs tests_ray || [ $$? -eq 5 ]  # 5: all of them
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -128,5 +134,12 @@ $(COMPAT)/installed: pyproject.toml constraints.txt constraints-compat.txt tests
 	$(COMPAT_PIP) --no-deps $(CAPYMOA) || echo "capymoa could not be installed: its tests will be skipped"
 	touch $@
 
+$(RAY)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(RAY)
+	$(RAY_PIP) torch
+	$(RAY_PIP) -e . pytest
+	$(RAY_PIP) -e ".[ray]" || echo "ray could not be installed: its tests will be skipped"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(COMPAT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

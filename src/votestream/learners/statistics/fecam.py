@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from votestream.common.validation import check_positive
 from votestream.compute.linalg import whitening
-from votestream.compute.place import Array, Place, library_of
 from votestream.core.registry import register
 from votestream.io.array_checks import take_power
-from votestream.learners.statistics.linear_rule import slices, softmax
-from votestream.learners.statistics.modules import MetricModule
+from votestream.learners.statistics.metric_rule import MetricRule, row_lengths
 from votestream.learners.statistics.moment_learner import MomentLearner
 from votestream.learners.statistics.power import to_power
 from votestream.memory import ClassMoments
@@ -101,10 +99,11 @@ class FeCAM(MomentLearner):
     def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         return to_power(X, np.float32(self._power))
 
-    def _rule(self, moments: ClassMoments) -> _Metric:
-        means = moments.means / _length(moments.means)
+    def _rule(self, moments: ClassMoments) -> MetricRule:
+        means = moments.means / row_lengths(moments.means)
         whiten = np.stack([self._metric(scatter) for scatter in moments.scatter])
-        return _Metric(self._place.put(means.astype(np.float32)), self._place.put(whiten), self._power, self._place)
+        bias = np.zeros(len(means))  # the distance alone decides
+        return MetricRule.of(means, whiten, bias, self._place, self._power, unit_rows=True)
 
     def _metric(self, scatter: NDArray[np.float32]) -> NDArray[np.float32]:
         """Of the class's normalised covariance, which is the same whatever the scatter is divided by."""
@@ -124,41 +123,3 @@ class FeCAM(MomentLearner):
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._power, self._largest = take_power(arrays, np.float64)
         super()._set_arrays(arrays)
-
-
-class _Metric(NamedTuple):
-    """The distance to each class's mean, by its own covariance; everything that is compared has unit length."""
-
-    means: Array  # (C, D)
-    whiten: Array  # (C, D, D)
-    power: float
-    place: Place
-
-    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._distances(X).argmin(1)
-
-    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return softmax(-0.5 * self._distances(X))
-
-    def as_module(self) -> MetricModule:
-        get = self.place.get
-        return MetricModule(self.power, means=get(self.means), whiten=get(self.whiten))
-
-    def _distances(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Squared, (n, C)."""
-        seen = to_power(X, np.float32(self.power))
-        parts = [self._squared(self.place.put(rows)) for rows in slices(seen / _length(seen), 1024)]
-        return np.concatenate(parts).astype(np.float64)
-
-    def _squared(self, X: Array) -> NDArray[np.float32]:
-        columns = []
-        for mean, table in zip(self.means, self.whiten, strict=True):
-            z = (X - mean) @ table
-            columns.append((z * z).sum(1)[:, None])
-        return self.place.get(library_of(X).concatenate(columns, 1))
-
-
-def _length(rows: NDArray[Any]) -> NDArray[Any]:
-    """(n, 1); 1 where a row is zero, which then stays so."""
-    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-    return np.where(length > 0, length, 1).astype(rows.dtype)

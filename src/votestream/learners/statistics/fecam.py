@@ -21,7 +21,11 @@ JITTER = 1e-6  # of a correlation matrix's unit diagonal: the shrunk one may sti
 
 @register("fecam")
 class FeCAM(MomentLearner):
-    """A mean and a covariance of its own for every class; the smallest Mahalanobis distance decides.
+    r"""A mean and a covariance of its own for every class; the smallest Mahalanobis distance decides.
+
+    .. math::
+        \hat y = \arg\min_c \; (x - \mu_c)^\top R_c^{-1} (x - \mu_c), \qquad
+        R_c = \operatorname{corr}\left(\Sigma_c + \gamma V_1 I + \gamma V_2 (1 - I)\right)
 
     Each row goes through Tukey's transform, sign(x) |x|^tukey, which makes features behind a ReLU more like a
     Gaussian. A class's covariance is shrunk, Sigma + gamma V1 I + gamma V2 (1 - I), with V1 and V2 its mean
@@ -31,6 +35,12 @@ class FeCAM(MomentLearner):
     Kept: 8 C (D + 1) + 4 C D² bytes, the scatters in float32, and at most 1024 rows that wait to be merged;
     having answered, as much again for the inverses. Means are those of the transformed rows, so one set of
     moments is enough; the authors' code transforms the means of the rows instead.
+
+    Take it where classes differ in their spread and a full covariance of each has room, 4 D² bytes. `GaussianVoting`
+    keeps the strongest directions of each instead.
+
+    Reference: Dipam Goswami, Yuyang Liu, Bartłomiej Twardowski and Joost van de Weijer, "FeCAM: Exploiting the
+    Heterogeneity of Class Distributions in Exemplar-Free Continual Learning", NeurIPS 2023.
 
     Parameters
     ----------

@@ -27,16 +27,25 @@ PAPER = {"projection": 10_000}
 
 @register("ranpac")
 class RanPAC(RandomFeaturesLearner):
-    """Ridge regression of the one-hot labels on random non-linear features h = ReLU(x W), W fixed.
+    r"""Ridge regression of the one-hot labels on random non-linear features h = ReLU(x W), W fixed.
 
-    G = sum h h^T and Q = sum h y^T stream in, in float32; scores are h (G + lambda I)^-1 Q, solved in float64
-    when an answer is asked for, once. The paper chooses lambda among 10^-8 to 10^8 on a fifth of each task held
-    out. Here a fifth of the whole stream (fixed places of every 500 rows, drawn by the seed) goes to a G and Q
-    of its own, from which the held-out squared error of any solution follows, with no sample kept; the
-    solution given out uses all of it.
+    .. math::
+        \hat y = \arg\max_c \; \left[ h(x)^\top (G + \lambda I)^{-1} Q \right]_c, \qquad
+        G = \sum_i h_i h_i^\top, \quad Q = \sum_i h_i y_i^\top
+
+    G and Q stream in, in float32; the system is solved in float64 when an answer is asked for, once. The paper chooses
+    lambda among 10^-8 to 10^8 on a fifth of each task held out. Here a fifth of the whole stream (fixed places of every
+    500 rows, drawn by the seed) goes to a G and Q of its own, from which the held-out squared error of any solution
+    follows, with no sample kept; the solution given out uses all of it.
 
     Kept: 8 M (M + C) bytes, half that with lambda given; W, 4 D M, made from the seed and not in the file; at
     most 500 rows that wait. Learning costs M² multiplications a sample, solving M³ / 3 for each lambda tried.
+
+    Take it where memory is free and answers may wait: it lives on thousands of random features, and solves a system of
+    that size when it is asked after learning.
+
+    Reference: Mark McDonnell, Dong Gong, Amin Parvaneh, Ehsan Abbasnejad and Anton van den Hengel, "RanPAC: Random
+    Projections and Pre-trained Models for Continual Learning", NeurIPS 2023.
 
     Parameters
     ----------

@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 COMPAT := .venv-compat
 # Without what it depends on: it asks for pandas 2, and works with the pandas 3 that the others have. It needs Java, too.
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
+RAY := .venv-ray
+RAY_PIP := $(RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat lint coverage release tables clean
+.PHONY: demo serve test test-browser test-compat test-ray lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -32,6 +34,10 @@ test-browser: $(VENV)/installed-browser
 # With the libraries that VoteStream works with but does not need, in an environment of their own.
 test-compat: $(COMPAT)/installed
 	OMP_NUM_THREADS=1 $(COMPAT)/bin/pytest -rs tests_compat src/votestream/compat
+
+# On a Ray cluster of several nodes on this machine, in an environment of its own. Without Ray the tests are skipped.
+test-ray: $(RAY)/installed
+	OMP_NUM_THREADS=1 $(RAY)/bin/pytest -rs tests_ray || [ $$? -eq 5 ]  # 5: all of them
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -70,6 +76,22 @@ tables: $(VENV)/installed
 	mkdir -p docs/tables
 	for suite in $(TABLES); do $(BIN)/votestream bench table $$suite --out docs/tables/$$suite.md || exit 1; done
 	$(BIN)/votestream bench plot online ablation augmentation offline --kind paper --out docs/images/against_the_paper.png
+
+# The site, into build/docs/index.html, to be opened from disk: warnings are errors, links inside it are checked.
+.PHONY: docs docs-links
+SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -d build/doctrees
+docs: $(VENV)/installed-docs
+	rm -rf build/docs build/doctrees
+	$(SPHINX) -b html docs build/docs
+	PYTHONPATH=docs $(BIN)/python -m generators.check build/docs
+
+# Links to other sites, which need a network: no part of the checks, as other people's sites come and go.
+docs-links: $(VENV)/installed-docs
+	$(SPHINX) -b linkcheck docs build/docs-links
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
 
 # Half an environment, as where Debian's python3-venv is missing, would be taken for a whole one by the next call.
 $(VENV)/bin/python:
@@ -112,5 +134,12 @@ $(COMPAT)/installed: pyproject.toml constraints.txt constraints-compat.txt tests
 	$(COMPAT_PIP) --no-deps $(CAPYMOA) || echo "capymoa could not be installed: its tests will be skipped"
 	touch $@
 
+$(RAY)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(RAY)
+	$(RAY_PIP) torch
+	$(RAY_PIP) -e . pytest
+	$(RAY_PIP) -e ".[ray]" || echo "ray could not be installed: its tests will be skipped"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(COMPAT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

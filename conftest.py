@@ -22,6 +22,9 @@ collect_ignore = [
     for path in Path(compat.__path__[0]).glob("*.py")
     if path.stem not in WITHOUT_LIBRARY and find_spec(path.stem) is None
 ]
+# Of the site: programs that tests/test_gallery.py runs, what needs Sphinx, and pages that a build has written.
+collect_ignore += ["docs/conf.py", "docs/generators/mathml.py"]
+collect_ignore += [f"docs/{name}" for name in ("api", "examples", "figures", "gallery", "methods", "project")]
 
 
 @pytest.fixture(autouse=True)

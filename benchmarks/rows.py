@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from votestream.bench.command import without_places
 from votestream.bench.metrics import interval
+from votestream.common.command_line import without_places
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 # What every row says it was made by.

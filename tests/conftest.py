@@ -22,7 +22,14 @@ def pixels(name, **options):
 
 
 # Settings that suit streams as short as ours: systems solved in no time, steps that get somewhere in 180 samples.
-FOR_TESTS = {"ranpac": {"projection": 60}, "er_features": {"lr": 0.3}, "joint": {"max_iter": 12}}
+FOR_TESTS = {
+    "ranpac": {"projection": 60},
+    "foal": {"projection": 60},
+    "klda": {"projection": 60, "draws": 2, "gamma": 0.1},
+    "randumb": {"projection": 60, "gamma": 0.1},
+    "er_features": {"lr": 0.3},
+    "joint": {"max_iter": 12},
+}
 
 
 @vs.register_backbone("tiny")

@@ -70,6 +70,17 @@ OWN_SIZE = {
         for name, label in (("fecam", "FeCAM"), ("slda", "SLDA"), ("ncm", "NCM"), ("rls", "RLS"))
     },
 }
+SINCE_THE_PAPER = {
+    "gaussian_voting, Q = 2000": ("online", "GaussianVoting", 2000),
+    "klda, 3 draws, Q = 2000": ("online", "KLDA", 2000),
+    "randumb, Q = 2000": ("online", "RanDumb", 2000),
+    "foal, Q = 2000": ("online", "F-OAL", 2000),
+    "srda": ("online", "SRDA", None),
+    "foal, 1,000 random features": ("bytes", "F-OAL, 1000 random features", None),
+    "the same, two stages side by side": ("bytes", "F-OAL, 1000 random features, two stages", None),
+    "randumb, 5,000 random features": ("bytes", "RanDumb, 5000 random features", None),
+    "klda, 5 draws of 5,000 random features": ("bytes", "KLDA, 5 draws of 5000 random features", None),
+}
 
 
 def test_predicting_among_many_classes_is_what_was_measured():
@@ -286,6 +297,16 @@ def test_the_parts_of_the_method_are_worth_what_the_bench_measured(values):
         for stream, text in zip(STREAMS, shown, strict=True):
             measured = [values(metric, METHOD[name][0], stream, METHOD[name][1], 2000) for metric in ("Avg", "Last")]
             assert text == " / ".join(map(spread, measured)), name
+
+
+def test_rivals_since_the_paper_are_what_the_bench_measured(values):
+    (table,) = table_rows("docs/choosing.md", "| since the paper")
+    assert [row[0] for row in table] == list(SINCE_THE_PAPER)
+    for name, *shown in table:
+        suite, method, Q = SINCE_THE_PAPER[name]
+        for stream, last, size in zip(STREAMS, shown[::2], shown[1::2], strict=True):
+            assert last == spread(values("Last", suite, stream, method, Q)), name
+            assert size == f"{megabytes(values('bytes', suite, stream, method, Q))} MB", name
 
 
 def test_accuracy_against_bytes_is_what_the_bench_measured(values):

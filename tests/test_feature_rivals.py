@@ -13,9 +13,10 @@ from sklearn.neighbors import NearestCentroid
 import votestream as vs
 from conftest import make_on_features, same_model
 
-STREAMED = ("ncm", "slda", "rls", "ranpac", "fecam")
+STREAMED = ("ncm", "slda", "rls", "ranpac", "foal", "klda", "randumb", "fecam", "srda")
+ON_RANDOM_FEATURES = ("ranpac", "foal", "klda", "randumb")
 RIVALS = (*STREAMED, "knn", "er_features", "joint")
-SHIFT_FREE = ("ncm", "slda", "rls", "knn", "joint")  # where the origin of the features lies does not matter to these
+SHIFT_FREE = ("ncm", "slda", "rls", "srda", "knn", "joint")  # it does not matter where the origin of the features lies
 N, D, C = 1300, 8, 5
 
 
@@ -98,7 +99,7 @@ def test_a_large_mean_changes_no_decision(name, data, queries):
     assert np.allclose(near.predict_proba(queries), far.predict_proba(queries + np.float32(1000)), atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["ncm", "slda", "rls", "fecam", "knn", "joint"])
+@pytest.mark.parametrize("name", ["ncm", "slda", "rls", "fecam", "srda", "knn", "joint"])
 def test_the_scale_of_the_features_changes_no_decision(name, data, queries):
     X, y = data
     small = learned(name, X / 1024, y).predict(queries / 1024)
@@ -159,7 +160,7 @@ def test_many_queries_are_answered_slice_by_slice_alike(name, data, monkeypatch)
     assert np.array_equal(model.predict(data[0]), model.classes_[at_once.argmax(1)])
 
 
-@pytest.mark.parametrize("name", ["slda", "rls", "fecam", "ranpac"])
+@pytest.mark.parametrize("name", ["slda", "rls", "fecam", "srda", *ON_RANDOM_FEATURES])
 def test_a_system_is_factored_only_when_an_answer_is_asked_for_and_once(name, data, monkeypatch):
     calls = []
     for library, factor in ((torch.linalg, "cholesky_ex"), (lapack, "dpotrf")):
@@ -185,6 +186,12 @@ def test_a_system_is_factored_only_when_an_answer_is_asked_for_and_once(name, da
         ("ranpac", {"projection": 0}, "projection"),
         ("fecam", {"tukey": "sqrt"}, "tukey"),
         ("fecam", {"gamma": 0}, "gamma"),
+        ("srda", {"alpha": 1.5}, "alpha must be at most 1"),
+        ("srda", {"shrinkage": 0}, "shrinkage must be a number above 0"),
+        ("klda", {"draws": 0}, "draws"),
+        ("klda", {"gamma": 1e7}, "gamma must be at most 1e"),
+        ("randumb", {"shrinkage": "best"}, "'oas'"),
+        ("foal", {"ridge": 0}, "ridge"),
         ("knn", {"k": 0}, "k must be"),
         ("knn", {"weights": "loud"}, "'majority'"),
         ("er_features", {"keep": "all"}, "'reservoir'"),
@@ -277,7 +284,7 @@ def test_ranpac_is_ridge_on_the_projected_features(data, queries):
 def test_ranpac_chooses_the_ridge_that_does_best_on_what_was_held_out(data, queries):
     X, y = data[0].astype(np.float64), np.random.default_rng(0).permutation(data[1])  # noise: little can be learned
     model = learned("ranpac", data[0], y)
-    H, Y = np.maximum(X @ model._W, 0), np.eye(C)[y]
+    H, Y = np.maximum(X @ model._layers[0].W, 0), np.eye(C)[y]
     held_out = model._part[np.arange(N) % len(model._part)] == 1
     assert held_out.sum() == pytest.approx(N / 5, rel=0.2)
     fit, G = ~held_out, H[~held_out].T @ H[~held_out]
@@ -289,13 +296,15 @@ def test_ranpac_chooses_the_ridge_that_does_best_on_what_was_held_out(data, quer
     assert model.ridge_ == min((10.0**power for power in range(-2, 9)), key=error)
     assert model.ridge_ > learned("ranpac", *data).ridge_  # where there is something to learn, less is needed
     everything = np.linalg.solve(H.T @ H + model.ridge_ * np.eye(len(G)), H.T @ Y)
-    assert nearly_all_the_same(model.predict(queries), (np.maximum(queries @ model._W, 0) @ everything).argmax(1))
+    assert nearly_all_the_same(
+        model.predict(queries), (np.maximum(queries @ model._layers[0].W, 0) @ everything).argmax(1)
+    )
 
 
 def test_ranpacs_projection_is_made_anew_and_not_in_the_file(data, queries, tmp_path):
     model = learned("ranpac", *data, seed=5)
-    assert all(array.shape != model._W.shape for array in model._arrays().values())
-    assert model.memory_bytes() >= model._W.nbytes + 2 * 4 * model.projection**2
+    assert all(array.shape != model._layers[0].W.shape for array in model._arrays().values())
+    assert model.memory_bytes() >= model._layers[0].W.nbytes + 2 * 4 * model.projection**2
     model.set_params(seed=6)  # once learning has begun, the seed is what it was
     model.save(tmp_path / "m.safetensors")
     assert np.array_equal(vs.load(tmp_path / "m.safetensors").predict_proba(queries), model.predict_proba(queries))
@@ -303,7 +312,7 @@ def test_ranpacs_projection_is_made_anew_and_not_in_the_file(data, queries, tmp_
 
 def test_ranpacs_preset_takes_the_papers_projection(data):
     model = vs.RanPAC(preset="paper", ridge=1.0, device="cpu").partial_fit(data[0][:5], data[1][:5])
-    assert model._W.shape == (D, 10_000)
+    assert model._layers[0].W.shape == (D, 10_000)
 
 
 def test_ranpac_cannot_choose_by_what_it_did_not_hold_out(data):
@@ -428,7 +437,7 @@ def test_joint_keeps_every_sample_and_says_so(data):
     assert model.memory_bytes() >= data[0].nbytes
 
 
-@pytest.mark.parametrize("name", [name for name in RIVALS if name not in ("ranpac", "fecam")])
+@pytest.mark.parametrize("name", [name for name in RIVALS if name not in ON_RANDOM_FEATURES and name != "fecam"])
 def test_means_and_counts_are_those_of_all_that_was_learned(name, data):
     X, y = data
     model = learned(name, X, y)

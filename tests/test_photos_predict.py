@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, paint, run
+from votestream.photos.answering import answers
 from votestream.photos.sorting import safe_name
 
 
@@ -40,6 +42,26 @@ def test_top_gives_that_many_classes_in_words_and_numbers(shop):
     for top, given in ((1, 1), (2, 2), (50, 4)):
         answer = json.loads(run("predict", shop / "m", photo, "--top", top, "--json").stdout)
         assert len(answer["probabilities"]) == given
+
+
+def test_every_core_looks_at_a_batch_of_its_own_and_answers_keep_their_order(shop, monkeypatch):
+    model, files = vs.load(shop / "m"), sorted((shop / "new").rglob("*.png"))
+    real, both = model.backbone_.of_prepared, threading.Barrier(2, timeout=60)
+    monkeypatch.setattr("votestream.photos.looking.usable_cores", lambda: 2)
+    monkeypatch.setattr(model.backbone_, "of_prepared", lambda pixels: both.wait() is not None and real(pixels))
+    assert [(one.path, one.numbers["label"]) for one in answers(model, files)] == [
+        (file, file.parent.name) for file in files
+    ]
+
+
+def test_a_batch_of_which_no_photo_can_be_read_stops_nobody(shop, tmp_path, monkeypatch):
+    monkeypatch.setattr("votestream.photos.looking.usable_cores", lambda: 2)
+    broken = [tmp_path / "a.png", tmp_path / "b.png"]
+    for path in broken:
+        path.write_bytes(b"no image")
+    found = list(answers(vs.load(shop / "m"), [*broken, *sorted((shop / "new" / "red").iterdir())]))
+    assert [bool(one.problem) for one in found] == [True, True, False, False]
+    assert [one.numbers["label"] for one in found[2:]] == ["red", "red"]
 
 
 def test_csv_has_a_row_for_each_photo_with_the_models_own_numbers(shop, tmp_path):

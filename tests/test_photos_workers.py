@@ -29,7 +29,7 @@ def model(tmp_path):
 @pytest.fixture
 def here(monkeypatch):
     """Workers are this process, and chunks hold five photos."""
-    monkeypatch.setattr(many_workers, "on_workers", lambda on, workers: Here())
+    monkeypatch.setattr(many_workers, "on_workers", lambda *given: Here())
     whole = many_workers.teach_by_workers
     monkeypatch.setattr(many_workers, "teach_by_workers", lambda *given: whole(*given, chunk=5))
 
@@ -111,7 +111,7 @@ class Interrupted(Here):
 
 
 def test_ctrl_c_leaves_the_model_as_it_was_and_tells_of_the_store(photos, model, here, monkeypatch, tmp_path):
-    monkeypatch.setattr(many_workers, "on_workers", lambda on, workers: Interrupted())
+    monkeypatch.setattr(many_workers, "on_workers", lambda *given: Interrupted())
     told = learn(photos, model, "--backbone", "pixels", "--on", "processes")
     assert told.exit_code == 130
     assert "there is no model yet. With --store FOLDER the parts that were done would have been kept." in told.stderr
@@ -121,7 +121,7 @@ def test_ctrl_c_leaves_the_model_as_it_was_and_tells_of_the_store(photos, model,
     told = learn(photos, model, "--backbone", "pixels", "--on", "processes", "--store", store)
     assert "the same command goes on from there" in told.stderr
     assert len(list(store.glob("*/*.part"))) == 3
-    monkeypatch.setattr(many_workers, "on_workers", lambda on, workers: Here())
+    monkeypatch.setattr(many_workers, "on_workers", lambda *given: Here())
     told = learn(photos, model, "--backbone", "pixels", "--on", "processes", "--store", store)
     assert told.exit_code == 0, told.output
     assert counts(model) == {"green": 12, "red": 12}
@@ -160,7 +160,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(photos, model, here, monkeypa
         def run(self, make, items):
             raise WorkerDied(0, "photos")
 
-    monkeypatch.setattr(many_workers, "on_workers", lambda on, workers: Dying())
+    monkeypatch.setattr(many_workers, "on_workers", lambda *given: Dying())
     told = learn(photos, model, "--backbone", "pixels", "--on", "processes")
     assert told.exit_code == 2
     assert "3 workers died at item 0" in told.stderr

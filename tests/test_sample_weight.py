@@ -10,7 +10,7 @@ import torch
 import votestream as vs
 from conftest import ON_FEATURES, make_on_features, maker, same_model
 
-WEIGHTED = ["fecam", "gaussian_voting", "ncm", "rls", "slda"]
+WEIGHTED = ["fecam", "gaussian_voting", "ncm", "rls", "slda", "srda"]
 
 
 @pytest.fixture

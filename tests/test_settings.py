@@ -39,6 +39,10 @@ def test_a_device_object_can_be_saved(stream, tmp_path):
         ("knn", {"k": 0}),
         ("er_features", {"lr": "fast"}),
         ("fecam", {"gamma": 0}),
+        ("srda", {"alpha": 2}),
+        ("klda", {"shrinkage": "some"}),
+        ("randumb", {"gamma": -1}),
+        ("foal", {"ridge": 0}),
     ],
 )
 def test_a_wrong_argument_set_later_is_named_when_it_is_used_and_never_saved(name, wrong, stream, tmp_path):
@@ -62,6 +66,8 @@ def test_a_wrong_argument_set_later_is_named_when_it_is_used_and_never_saved(nam
         ("gaussian_voting", {"power": 2.0}),
         ("knn", {"budget": 10**9}),
         ("ranpac", {"projection": 7}),
+        ("klda", {"draws": 7}),
+        ("randumb", {"gamma": 7.0}),
     ],
 )
 def test_what_learning_began_with_cannot_be_changed_later(name, change, stream, tmp_path):

@@ -196,7 +196,7 @@ def test_a_model_with_large_settings_takes_what_it_holds(file, params):
     assert file.peak() < SMALL
 
 
-@of("ncm", "slda", "fecam", "gaussian_voting", "ranpac", "knn", "joint", "er")
+@of("ncm", "slda", "fecam", "gaussian_voting", "ranpac", "foal", "klda", "knn", "joint", "er")
 @pytest.mark.parametrize("n_features", [10**4, 10**9, 2**70, 0, -1, "6", None, 6.0])
 def test_a_number_of_features_that_the_arrays_have_not_is_refused_and_takes_no_memory(file, n_features):
     file.header["n_features"] = n_features
@@ -244,7 +244,7 @@ def test_a_covariance_that_is_none_is_refused(file):
     file.refused("no scatter")
 
 
-@of("ranpac")
+@of("ranpac", "foal", "klda")
 def test_sums_of_products_that_are_none_are_refused_where_solving_would_never_end(file):
     file.arrays["part0.G"] = -np.ones_like(file.arrays["part0.G"]) * 1e30
     file.refused("no sum of products")
@@ -263,6 +263,19 @@ def test_a_projection_that_is_drawn_again_takes_no_more_than_the_file_allows(fil
         file.arrays[f"{part}.Q"] = np.zeros((counts, M), np.float32)
     file.refused("features do not fit a file")
     assert file.peak() < SMALL
+
+
+@of("klda")
+def test_other_draws_than_there_are_sums_are_refused_and_take_no_memory(file):
+    file.header["params"]["draws"] = 10**9
+    file.refused("2 sums of products, but there must be 1000000000")
+    assert file.peak() < SMALL
+
+
+@of("klda", "randumb")
+def test_counts_that_do_not_fit_the_sums_are_refused(file):
+    file.arrays["part0.counts"][:] = 1
+    file.refused("'counts' holds numbers of samples that do not fit the sums")
 
 
 @of("ranpac_ridge")

@@ -22,6 +22,10 @@ GO_ON = {
     "fecam": {},
     "gaussian_voting": {},
     "ranpac": {"projection": 60},
+    "foal": {"projection": 60},
+    "klda": {"projection": 60, "draws": 2},
+    "randumb": {"projection": 60},
+    "srda": {},
     "joint": {},
 }
 DRAW = ["candidates_voting", "er_features", "knn"]

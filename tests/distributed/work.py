@@ -46,11 +46,11 @@ def dying_once(make: Callable, marker: Path) -> Callable:
     return partial(_die_once, make(), marker)
 
 
-def _die_once(function: Callable, marker: Path, chunk: object) -> bytes:
-    if not marker.exists() and chunk.first == 100:
+def _die_once(function: Callable, marker: Path, group: list) -> bytes:
+    if not marker.exists() and group[0].first == 100:
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return function(chunk)
+    return function(group)
 
 
 def failing() -> Callable[[int], float]:

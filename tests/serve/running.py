@@ -70,16 +70,17 @@ def service(model, *options, **more):
                 while running.http.get("/readyz").status_code != 200:
                     time.sleep(0.05)
             yield running
+            running.http.close()
         finally:
             process.kill()
 
 
 @contextmanager
-def listening(app, limits, certificate=None):
+def listening(app, limits, certificate=None, port=0):
     """The port of a server in a thread of this process."""
     started = threading.Event()
     server = Server(app, limits, certificate, started.set)
-    with listen(Options(port=0)) as listener:
+    with listen(Options(port=port)) as listener:
         port = listener.getsockname()[1]
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
@@ -87,5 +88,5 @@ def listening(app, limits, certificate=None):
             assert started.wait(10)
             yield port
         finally:
-            server.should_exit = True
+            server.should_exit = app.state.service.stopping = True
             thread.join()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -74,8 +74,36 @@ def random_features(Q: int, width: int, classes: int = 100) -> int:
     >>> random_features(2000, width=160)
     267
     """
+    return _most(lambda M: 8 * M * (M + classes) + 4 * width * M + 500 * (4 * width + 8), bytes_of(Q, width))
+
+
+def fourier_features(Q: int, width: int, draws: int = 1, classes: int = 100) -> int:
+    """The largest M of each draw of KLDA, or of RanDumb, that fits so: sums, counts, projection and waiting rows.
+
+    >>> fourier_features(2000, width=160), fourier_features(2000, width=160, draws=3)
+    (431, 210)
+    """
+
+    def needed(M: int) -> int:
+        draw = 4 * M * (M + classes) + 8 * classes + 4 * M * (width + 1)
+        return draws * draw + 128 * (4 * width + 8)
+
+    return _most(needed, bytes_of(Q, width))
+
+
+def sigmoid_features(Q: int, width: int, classes: int = 100) -> int:
+    """F-OAL's largest M that fits so: sums, projection and waiting rows.
+
+    >>> sigmoid_features(2000, width=160)
+    432
+    """
+    return _most(lambda M: 4 * M * (M + classes) + 4 * width * M + 128 * (4 * width + 8), bytes_of(Q, width))
+
+
+def _most(needed: Callable[[int], int], room: int) -> int:
+    """The largest number that needs no more room."""
     M = 1
-    while 8 * (M + 1) * (M + 1 + classes) + 4 * width * (M + 1) + 500 * (4 * width + 8) <= bytes_of(Q, width):
+    while needed(M + 1) <= room:
         M += 1
     return M
 
@@ -126,6 +154,28 @@ def on_features(Q: int, width: int) -> list[Method]:
     return [
         *(Method(label, learner, {"budget": Q}, Q) for label, learner in ON_EXEMPLARS.items()),
         Method("RanPAC", "ranpac", {"projection": random_features(Q, width)}, Q, ask="last"),
+    ]
+
+
+def later_rivals(Q: int, width: int) -> list[Method]:
+    """Rivals on frozen features that came after the paper, at the same bytes: with as many random features as fit.
+
+    SRDA is not among them: with a full covariance for every class its size follows from the classes.
+    """
+    return [
+        Method("KLDA", "klda", {"projection": fourier_features(Q, width, draws=3), "draws": 3}, Q, ask="last"),
+        Method("RanDumb", "randumb", {"projection": fourier_features(Q, width)}, Q, ask="last"),
+        Method("F-OAL", "foal", {"projection": sigmoid_features(Q, width)}, Q, ask="last"),
+    ]
+
+
+def later_rivals_at_their_size() -> list[Method]:
+    """With their papers' random features, but for RanDumb: its 25,000 take 2.5 GB."""
+    return [
+        Method("KLDA, 5 draws of 5000 random features", "klda", {"preset": "paper"}, ask="last"),
+        Method("RanDumb, 5000 random features", "randumb", {"projection": 5000}, ask="last"),
+        Method("F-OAL, 1000 random features", "foal", {}, ask="last"),
+        Method("F-OAL, 1000 random features, two stages", "foal", {}, ask="last", stages="quick"),
     ]
 
 

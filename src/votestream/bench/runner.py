@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,6 +20,9 @@ from votestream._version import __version__
 from votestream.bench.results import Results
 from votestream.bench.runs import Run
 from votestream.bench.workers import Report, Workers
+
+if TYPE_CHECKING:
+    from votestream.bench.ray_workers import RayWorkers
 
 
 @dataclass
@@ -73,6 +76,7 @@ def run_all(
     runs: list[Run],
     results: Results,
     *,
+    on: str = "here",
     jobs: int | None = None,
     device: str = "auto",
     data_dir: str | None = None,
@@ -84,6 +88,7 @@ def run_all(
 ) -> Progress:
     """Carry out the runs that the file lacks, `jobs` at once (as many as there are cores unless given).
 
+    `on` is "here", or a Ray cluster: "ray", "ray://host:port".
     `log` is given each row once it is written.
     """
     console = console or Console()
@@ -93,8 +98,9 @@ def run_all(
         if run.key in done:
             results.clear(run)
     progress = Progress(len(runs), len(runs) - len(waiting))
-    jobs = max(1, min(jobs or os.cpu_count() or 1, len(waiting)))
-    workers, claims = Workers(jobs, device, data_dir), {}
+    if not waiting:
+        return progress
+    workers, claims = _workers(on, jobs, len(waiting), device, data_dir), {}
     live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
     try:
         with live or nullcontext():
@@ -121,12 +127,20 @@ def run_all(
                             log(row)
                         console.print(_line(report, progress), highlight=False, soft_wrap=True)
                 if live:
-                    live.update(_table(progress, waiting, jobs))
+                    live.update(_table(progress, waiting, workers.jobs))
     finally:
         workers.stop()
         for give_back in claims.values():
             give_back()
     return progress
+
+
+def _workers(on: str, jobs: int | None, most: int, device: str, data_dir: str | None) -> Workers | RayWorkers:
+    if on == "here":
+        return Workers(min(jobs or os.cpu_count() or 1, most), device, data_dir)
+    from votestream.bench.ray_workers import RayWorkers
+
+    return RayWorkers(on, jobs, most, device, data_dir)
 
 
 def _failed(report: Report) -> dict[str, str]:

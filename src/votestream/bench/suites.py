@@ -13,6 +13,8 @@ from votestream.bench.methods import (
     both_lengths,
     careful,
     first_task_offline,
+    later_rivals,
+    later_rivals_at_their_size,
     of_rates,
     of_weight_norms,
     offline_rivals,
@@ -41,6 +43,7 @@ CAREFUL_TOLD = (
     "stage stand beside those of the last."
 )
 SHORT_TOLD = "Short methods make a fifth of their passes."
+SRDA = Method("SRDA", "srda")
 UPPER_BOUND = Method("Upper bound: linear, on all features", "joint", {}, None, "Upper-bound")
 
 
@@ -52,6 +55,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             "Online methods by exemplar budget",
             (
                 *on_statistics(),
+                SRDA,
                 *(m for stream in PAPERS_STREAMS for m in rivals(None, stream.name)),
                 *(
                     m
@@ -59,6 +63,7 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
                     for m in (
                         *(m for stream in PAPERS_STREAMS for m in rivals(Q, stream.name)),
                         *on_features(Q, width),
+                        *later_rivals(Q, width),
                         *ours(Q, width),
                         careful(Q, width),
                     )
@@ -182,9 +187,15 @@ def suites(width: int = FEATURES) -> dict[str, Suite]:
             "Accuracy against bytes, learners on frozen features",
             (
                 *on_statistics(),
+                SRDA,
                 Method("GaussianVoting, no limit", "gaussian_voting"),
                 Method("RanPAC, 2000 random features", "ranpac", {}, ask="last"),
-                *(m for Q in BUDGETS for m in (*on_features(Q, width), *three_pairs(Q), *ours(Q, width)[1:])),
+                *later_rivals_at_their_size(),
+                *(
+                    m
+                    for Q in BUDGETS
+                    for m in (*on_features(Q, width), *later_rivals(Q, width), *three_pairs(Q), *ours(Q, width)[1:])
+                ),
                 *(careful(Q, width) for Q in BUDGETS),
                 replace(
                     careful(2000, width),

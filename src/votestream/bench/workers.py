@@ -7,7 +7,7 @@ import os
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import connection, get_context, parent_process
@@ -38,13 +38,13 @@ class Workers:
     """At most `jobs` processes, each with its share of the cores; all of them may share a GPU."""
 
     def __init__(self, jobs: int, device: str, data_dir: str | None) -> None:
-        self._jobs, self._how = jobs, (device, data_dir, max(1, (os.cpu_count() or 1) // jobs))
+        self.jobs, self._how = jobs, (device, data_dir, max(1, (os.cpu_count() or 1) // jobs))
         self._idle: list[tuple[Any, Connection]] = []
         self._busy: dict[Connection, tuple[Any, Run]] = {}
 
     @property
     def free(self) -> bool:
-        return len(self._busy) < self._jobs
+        return len(self._busy) < self.jobs
 
     @property
     def running(self) -> list[Run]:
@@ -97,22 +97,30 @@ def _work(pipe: Connection, device: str, data_dir: str | None, threads: int) -> 
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         import torch
 
-        from votestream.bench.protocol import carry_out
-        from votestream.streams.data_set import DataWarning
-
         torch.set_num_threads(threads)
         while True:
             run: Run = pipe.recv()
-            with warnings.catch_warnings(record=True) as heard:
-                try:
-                    row = carry_out(run, device, data_dir, partial(_tell, pipe, run))
-                    report = Report(run, row=row)
-                except Exception as error:
-                    report = Report(run, error=_told(error))
-            for warning in heard:  # each is told once, by the process that started this one
-                kind = DataWarning if issubclass(warning.category, DataWarning) else UserWarning
-                pipe.send(Report(run, warning=kind(str(warning.message))))
-            pipe.send(report)
+            for report in carried_out(run, device, data_dir, partial(_tell, pipe, run)):
+                pipe.send(report)
+
+
+def carried_out(
+    run: Run, device: str, data_dir: str | None, tell: Callable[[int, int], None] | None = None
+) -> Iterator[Report]:
+    """Carry out a run in this process: the warnings it gave, then its row, or why there is none."""
+    from votestream.bench.protocol import carry_out
+    from votestream.streams.data_set import DataWarning
+
+    with warnings.catch_warnings(record=True) as heard:
+        try:
+            row = carry_out(run, device, data_dir, tell)
+            report = Report(run, row=row)
+        except Exception as error:
+            report = Report(run, error=_told(error))
+    for warning in heard:  # each is told once, by the process that started this one
+        kind = DataWarning if issubclass(warning.category, DataWarning) else UserWarning
+        yield Report(run, warning=kind(str(warning.message)))
+    yield report
 
 
 def _tell(pipe: Connection, run: Run, task: int, tasks: int) -> None:

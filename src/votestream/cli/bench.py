@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import replace
@@ -16,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from votestream.bench.command import without_places
+from votestream.cli.bench_choice import Preset, asked_suite, backbone_digest, check_on, where_data_is
 from votestream.cli.data import DataDir
 from votestream.cli.looks import Stages, Views
+from votestream.common.command_line import without_places
 from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
 from votestream.common.extras import install_extra
 
@@ -43,10 +43,6 @@ Metrics = Annotated[
     typer.Option("--metric", help="Show this instead of the suite's metrics, as AAA, WC-Acc, BWT; repeat it."),
 ]
 Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training part: to choose settings.")]
-
-
-class Preset(str, Enum):
-    short = "short"
 
 
 class Format(str, Enum):
@@ -81,6 +77,9 @@ def run_command(
     seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as the suite has.")] = None,
     first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them; by default 0.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one a core.")] = None,
+    on: Annotated[
+        str, typer.Option(help='"here", or a Ray cluster: "ray" (RAY_ADDRESS, or this machine), "ray://HOST:10001".')
+    ] = "here",
     device: Annotated[
         str, typer.Option(help='"auto" is the GPU, if any, for methods that train a network, else the CPU.')
     ] = "auto",
@@ -134,19 +133,22 @@ def run_command(
     from votestream.bench.runner import clock, run_all
     from votestream.bench.runs import key_of
     from votestream.common.validation import as_device
+    from votestream.distributed.ray_cluster import ClusterError
 
     folder = folder or HERE
     try:
-        as_device(device)
-        suite = _asked(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
+        check_on(on)
+        if on == "here" or device != "cuda":  # a cluster may have the GPU that is not here
+            as_device(device)
+        suite = asked_suite(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
         suite = suite if anytime is None else replace(suite, anytime=anytime)
         suite = looking(suite, views, stages)
         asked_streams = len(suite.streams)
-        suite = _where_data_is(suite, data_dir)
+        suite = where_data_is(suite, data_dir)
         first = suite.first_seed if first_seed is None else first_seed
         if suite.chooses and first < suite.first_seed:
             raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")
-        runs = list(suite.runs(_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
+        runs = list(suite.runs(backbone_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
         results = _results(name, folder, validate)
         results.rows()  # a file that cannot be gone on with is told before anything is run
         folder.mkdir(parents=True, exist_ok=True)
@@ -156,9 +158,11 @@ def run_command(
     command = without_places("votestream", sys.argv[1:])
     where = None if data_dir is None else str(data_dir)
     try:
-        how: dict[str, Any] = {"jobs": jobs, "device": device, "data_dir": where, "retry": retry, "again": again}
-        progress = run_all(runs, results, command=command, log=logs.add, **how)
+        how: dict[str, Any] = {"on": on, "jobs": jobs, "device": device, "data_dir": where}
+        progress = run_all(runs, results, retry=retry, again=again, command=command, log=logs.add, **how)
         logs.finish(results.rows())
+    except (ImportError, ClusterError) as error:
+        raise Refused(str(error)) from error
     except KeyboardInterrupt:
         ended = f"What has ended is in {results.path}" if results.path.exists() else "No run had ended yet"
         stop(f"Interrupted. {ended}; the same command goes on.", INTERRUPTED)
@@ -268,67 +272,6 @@ def report_command(
     _write(page(found), out)
     typer.echo(f"Report: {out}")
     raise typer.Exit(PARTLY if left_out else 0)
-
-
-def _asked(
-    name: str, methods: list[str] | None, streams: list[str] | None, budgets: list[int] | None,
-    learners: list[str] | None, settings: list[str] | None, backbone: str | None, preset: Preset | None,
-    limit: int | None, validate: bool,
-) -> Suite:  # fmt: skip
-    """The suite with what the command adds and takes away."""
-    from votestream.bench.finding import added_methods, is_own_stream, the_backbone
-    from votestream.bench.runs import StreamSpec
-    from votestream.bench.suites import HELD_OUT, find_suite
-
-    suite = find_suite(name)
-    if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
-        suite = replace(find_suite(name, the_backbone(backbone, "cpu").feature_dim), backbone=backbone)
-    if settings and not learners:
-        raise ValueError("--set is for a learner given by --learner.")
-    extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
-    suite = suite.of_length("full" if preset is None else preset.value)
-    suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
-    own = [spec for spec in streams or [] if is_own_stream(spec)]
-    patterns = [spec for spec in streams or [] if spec not in own]
-    suite = replace(suite, streams=()) if own and not patterns else suite.only_streams(patterns)
-    specs = [*suite.streams, *(StreamSpec(spec) for spec in own)]
-    more: dict[str, Any] = {"test_share": HELD_OUT} if validate or suite.chooses else {}
-    more |= {} if limit is None else {"limit": limit}
-    return replace(suite, streams=tuple(replace(spec, options={**spec.options, **more}) for spec in specs))
-
-
-def _settings(pairs: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE, values as JSON has them, or else as texts."""
-    made = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.isidentifier():
-            raise ValueError(f"--set takes NAME=VALUE, not {pair!r}.")
-        try:
-            made[name] = json.loads(value)
-        except json.JSONDecodeError:
-            made[name] = value
-    return made
-
-
-def _where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
-    """The suite without the streams whose data is not here, which are named."""
-    from votestream.bench.finding import missing_data
-
-    where = None if data_dir is None else str(data_dir)
-    absent = {stream.name: missing_data(stream, where) for stream in suite.streams}
-    for why in filter(None, absent.values()):
-        typer.echo(f"Left out: {why}", err=True)
-    here = tuple(stream for stream in suite.streams if not absent[stream.name])
-    if not here:
-        raise ValueError(f"None of the streams of {suite.name} has its data here.")
-    return replace(suite, streams=here)
-
-
-def _digest(backbone: str) -> str:
-    from votestream.bench.finding import the_backbone
-
-    return the_backbone(backbone, "cpu").digest[:12]
 
 
 def _results(name: str, folder: Path, validate: bool) -> Results:

@@ -113,7 +113,7 @@ def learn(
     else:
         from votestream.photos.many_workers import on_workers, teach_by_workers
 
-        with on_workers(on, workers) as place:
+        with on_workers(on, workers, device) as place:
             lesson = teach_by_workers(model, found, settings, task or None, seed, journal, place, store)
     for text in lesson.notes if lesson.learned or not lesson.interrupted else ():
         note(text)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import logging
+import os
 import secrets
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -23,8 +25,11 @@ from votestream.common.printing import shown
 # What the extra `serve` installs, and the network, are imported by the command when it runs.
 if TYPE_CHECKING:
     from votestream.serve.engine import Engine
+    from votestream.serve.follower import Follower
     from votestream.serve.settings import EngineSettings
+    from votestream.serve.upstream import Upstream
     from votestream.serve.web.options import Options
+    from votestream.serve.web.service import Served
 
 app = typer.Typer()
 
@@ -75,6 +80,29 @@ def serve(
     label_studio_token: Annotated[
         str | None, typer.Option(envvar="LABEL_STUDIO_API_KEY", help="Its access token.", show_default="none")
     ] = None,
+    follow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Serve a read-only copy of the model that is taught at this address; MODEL is the copy's file.",
+            show_default="none",
+        ),
+    ] = None,
+    follow_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The token of that service; or VOTESTREAM_FOLLOW_TOKEN.", show_default="none"
+        ),
+    ] = None,
+    max_stale: Annotated[
+        float | None,
+        typer.Option(
+            min=20,
+            metavar="SECONDS",
+            help="/readyz says no once that service was not heard of for so long.",
+            show_default="it predicts on",
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="A line for each request: method, route, status, milliseconds.")
     ] = False,
@@ -120,19 +148,22 @@ def serve(
         device=device,
         max_pixels=max_pixels,
     )
-    paths = models_in(model)
+    upstream = _upstream(follow, follow_token_file, max_stale, model, sample)
+    models: AbstractContextManager[Mapping[str, Served]]
+    if upstream is None:
+        models = opened(models_in(model), settings, sample)
+    else:
+        models = _copied(model, upstream, settings, max_stale)
     with listen(options) as listener:
         options = dataclasses.replace(options, port=listener.getsockname()[1])
         logging.basicConfig(format="%(asctime)s %(message)s")
         for name in ("uvicorn", "python_multipart"):  # they warn of every request that is wrong
             logging.getLogger(name).setLevel(logging.ERROR)
-        with opened(paths, settings) as engines:
-            if sample:
-                for engine in engines.values():
-                    teach_sample(engine)
-            server = Server(create_app(engines, options), options.limits, https, lambda: _say(model, options))
+        with models as engines:
+            server = Server(create_app(engines, options), options.limits, https, lambda: _say(model, options, follow))
             server.run([listener])
-            typer.echo("Stopping: what was learned is being written to the model file.", err=True)
+            ending = "." if follow else ": what was learned is being written to the model file."
+            typer.echo(f"Stopping{ending}", err=True)
     if server.ended_by == signal.SIGINT:
         raise typer.Exit(INTERRUPTED)
 
@@ -151,7 +182,7 @@ def models_in(place: Path) -> dict[str, Path]:
 
 
 @contextmanager
-def opened(paths: dict[str, Path], settings: EngineSettings) -> Iterator[dict[str, Engine]]:
+def opened(paths: dict[str, Path], settings: EngineSettings, sample: bool = False) -> Iterator[dict[str, Engine]]:
     """The models, open; in the end all are closed, which writes their files."""
     from votestream.serve.engine import Engine
 
@@ -161,10 +192,51 @@ def opened(paths: dict[str, Path], settings: EngineSettings) -> Iterator[dict[st
             engines[name] = Engine.open(path, settings)
             for remark in engines[name].remarks:
                 note(remark)
+            if sample:
+                teach_sample(engines[name])
         yield engines
     finally:
         for engine in engines.values():
             engine.close()
+
+
+def _upstream(
+    follow: str | None, token_file: Path | None, max_stale: float | None, model: Path, sample: bool
+) -> Upstream | None:
+    """The service to follow, if any."""
+    from votestream.serve.upstream import Upstream, check_writer
+    from votestream.serve.web.options import is_loopback
+
+    if follow is None:
+        if token_file is not None or max_stale is not None:
+            raise Refused("--follow-token-file and --max-stale are for a copy: say of which service with --follow URL.")
+        return None
+    url = _valid(check_writer, follow)
+    if model.is_dir():
+        raise Refused(f"A follower keeps a copy of one model: name its file, such as {model / 'copy.safetensors'}.")
+    if sample:
+        raise Refused("A read-only copy is not taught: leave --sample out.")
+    token = os.environ.get("VOTESTREAM_FOLLOW_TOKEN") if token_file is None else token_file.read_text()
+    token = token.strip() if token else None
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        raise Refused("The token of the service to follow must be one word of letters, digits, - and _.")
+    if token and url.startswith("http:") and not is_loopback(urlsplit(url).hostname or ""):
+        note(f"The model and the token travel unencrypted between {url} and here: https keeps them from others.")
+    return Upstream(url, token)
+
+
+@contextmanager
+def _copied(
+    path: Path, upstream: Upstream, settings: EngineSettings, max_stale: float | None
+) -> Iterator[dict[str, Follower]]:
+    """The copy of a model that is taught elsewhere."""
+    from votestream.serve.follower import Follower
+
+    copy = Follower.open(path, upstream, settings, max_stale)
+    try:
+        yield {path.name.removesuffix(".safetensors"): copy}
+    finally:
+        copy.close()
 
 
 def teach_sample(engine: Engine) -> None:
@@ -204,12 +276,14 @@ def _valid(check: Callable[[str], str], value: str) -> str:
         raise Refused(f"{problem}.") from None
 
 
-def _say(model: Path, options: Options) -> None:
+def _say(model: Path, options: Options, follow: str | None) -> None:
     """Where the service is, and who may use it."""
     from votestream.serve.web.addresses import for_others, own_address, with_token
 
     others = for_others(options)
     typer.echo(shown(f"{model} is served at {with_token(own_address(options), options.token)}"))
+    if follow:
+        typer.echo(f"It is a read-only copy of the model at {follow}, which is taught there.")
     for address in others:
         typer.echo(f"  for others: {with_token(address, options.token)}")
     who = f"whoever reaches {options.host}" if others else "the programs and users of this computer"

@@ -32,6 +32,8 @@ NUMPY = SimpleNamespace(
     sum=np.add.reduce,
     exp=np.exp,
     sqrt=np.sqrt,
+    cos=np.cos,
+    tanh=np.tanh,
     arange=np.arange,
     concatenate=np.concatenate,
 )
@@ -41,6 +43,8 @@ TORCH = SimpleNamespace(
     sum=torch.sum,
     exp=torch.exp,
     sqrt=torch.sqrt,
+    cos=torch.cos,
+    tanh=torch.tanh,
     arange=torch.arange,
     concatenate=torch.cat,
 )

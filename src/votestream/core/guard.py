@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -128,10 +129,10 @@ class Guarded:
 def learned(read: Callable[[Any], T]) -> T:
     """A property of what was learned: read under the learner's lock, refused before anything was."""
 
+    @wraps(read)
     def locked(self: Any) -> T:
         with self._guard.lock:
             self._check_fitted()
             return read(self)
 
-    locked.__doc__ = read.__doc__
     return property(locked)  # type: ignore[return-value]

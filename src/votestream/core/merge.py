@@ -12,7 +12,8 @@ def merge(models: Sequence[Learner]) -> Learner:
 
     Classes with the same label become one. Tasks keep their order, the first model's first; tasks that were given the
     same name are one. Learners on statistics (`mergeable`) come out as if one of them had learned everything: ncm,
-    slda, rls, fecam and ranpac up to rounding, GaussianVoting as close as to itself on reordered samples.
+    slda, rls, fecam, srda and those on random features up to rounding, GaussianVoting as close as to itself on
+    reordered samples.
 
     >>> import votestream as vs
     >>> north = vs.NearestClassMean().partial_fit([[0.0], [4.0]], ["oak", "elm"])

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from votestream.core.learner import Learner
 from votestream.core.mergeable import teach_untested
 from votestream.core.registry import LEARNERS
 from votestream.distributed.chunks import Chunk, Look
-from votestream.distributed.parts import FORMAT, NAME, Part
+from votestream.distributed.parts import FORMAT, Part, joined_parts
 from votestream.distributed.store import PartStore
-from votestream.io.model_files import ModelFileError, unpacked
+from votestream.io.model_files import ModelFileError
 from votestream.life.calibration import CalibrationSums
 from votestream.life.journal import fingerprint
 from votestream.life.tracker import Tests
@@ -32,7 +33,7 @@ TESTED = 64  # rows tested at once: calibration makes tables of them with every 
 
 @dataclass(frozen=True)
 class ChunkWork:
-    """Sent to each worker once, and called there for the function that chunks are given to.
+    """Sent to each worker once, and called there for the function that groups of chunks are given to.
 
     look : how images become features.
     learner : one that has begun and learned nothing, for learners that can be merged; None: a part is features.
@@ -47,22 +48,19 @@ class ChunkWork:
     judge: Learner | None = None
     store: str | None = None
 
-    def __call__(self) -> Callable[[Chunk], bytes]:
-        if self.store is None:
-            return lambda chunk: self.part_of(chunk).to_bytes()
-        store, about = PartStore(self.store), self._about()
-        return lambda chunk: self._stored(chunk, store, about)
+    def __call__(self) -> Callable[[list[Chunk]], bytes]:
+        one = self.part_of if self.store is None else partial(self._stored, PartStore(self.store), self._about())
+        return lambda group: joined_parts(map(one, group)).to_bytes()
 
-    def _stored(self, chunk: Chunk, store: PartStore, about: str) -> bytes:
+    def _stored(self, store: PartStore, about: str, chunk: Chunk) -> Part:
         key = hashlib.sha256(f"{about}\n{self.look.state_of(chunk)}".encode()).hexdigest()
         blob = store.get(key)
         if blob is not None:
             with suppress(ModelFileError):  # it is damaged, and made again
-                unpacked(NAME, blob)
-                return blob
-        blob = self.part_of(chunk).to_bytes()
-        store.put(key, blob)
-        return blob
+                return Part.from_bytes(blob)
+        part = self.part_of(chunk)
+        store.put(key, part.to_bytes())
+        return part
 
     def _about(self) -> str:
         """All that decides about a part, beside the chunk."""
@@ -76,7 +74,7 @@ class ChunkWork:
 
     def part_of(self, chunk: Chunk) -> Part:
         looked = self.look(chunk)
-        part = Part(len(chunk.labels), problems=looked.problems, notes=looked.notes)
+        part = Part(len(chunk.labels), problems=looked.problems, notes=[looked.notes])
         if not len(looked.labels):
             return part
         labels = as_labels(looked.labels, len(looked.features))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from types import TracebackType
 from typing import Protocol, TypeVar
 
 from votestream.common.cores import usable_cores
-from votestream.common.extras import install_extra
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,10 +80,11 @@ class Here(Executor):
         pass
 
 
-def executor(on: str, workers: int | None = None) -> Executor:
+def executor(on: str, workers: int | None = None, cuda: bool = False) -> Executor:
     """The executor of a name: "here", "processes", "ray", or a cluster's address, "ray://host:10001".
 
     workers: None is one for each core that may be used; with Ray, as many as the cluster has room for.
+    cuda: the work needs a GPU, of which Ray's workers get equal shares. Processes all use the one that is here.
 
     >>> executor("here").workers
     1
@@ -105,14 +104,9 @@ def executor(on: str, workers: int | None = None) -> Executor:
 
         return Processes(workers or usable_cores())
     if on == "ray" or (isinstance(on, str) and on.startswith("ray://")):
-        try:
-            import_module("ray")
-        except ModuleNotFoundError as error:
-            if error.name != "ray":
-                raise  # it is installed, and something that it needs is not
-            raise ModuleNotFoundError(f"on={on!r} needs the package ray: {install_extra('ray')}.", name="ray") from None
-        made: Executor = import_module("votestream.distributed.ray_executor").RayExecutor(on, workers)
-        return made
+        from votestream.distributed.ray_executor import RayExecutor
+
+        return RayExecutor(on, workers, cuda)
     raise ValueError(f"on must be 'here', 'processes', 'ray' or 'ray://HOST:PORT', got {on!r}")
 
 

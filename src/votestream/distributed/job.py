@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,8 +17,12 @@ from votestream.core.mergeable import begun_like
 from votestream.distributed.chunk_work import ChunkWork, is_registered
 from votestream.distributed.chunks import Chunk, Look
 from votestream.distributed.executor import Executor, single_threaded
+from votestream.distributed.groups import Groups
 from votestream.distributed.merge_tree import MergeTree
-from votestream.distributed.parts import Part
+from votestream.distributed.parts import Part, merged
+
+BUSY = 0.5  # of the driver's time: from there on workers merge before they send
+WINDOW = 256  # parts, at most, after which that is looked at
 
 
 @dataclass
@@ -56,11 +61,13 @@ def learn_chunks(
     else:
         driver = _InOrder(learner, named, told=task is not None)
     work = ChunkWork(look, driver.begun, named, driver.judge, store)
+    groups, load = Groups(chunks), _Load(min(2 * place.workers, WINDOW))
     outcome, waiting, turn = Outcome(None), {}, 0
     with single_threaded():  # the driver's part of the arithmetic, too, is the same wherever it is done
-        for number, blob in place.run(work, chunks):
+        for number, blob in place.run(work, groups):
+            began = time.perf_counter()
             part = Part.from_bytes(blob)
-            driver.take(number, part)
+            driver.take(groups.branch(number), part)
             part.learner = None  # it is in the tree
             advance(part.images)
             waiting[number] = part
@@ -70,7 +77,10 @@ def learn_chunks(
                 outcome.learned += driver.follow(part)
                 outcome.images += part.images
                 outcome.problems += part.problems
-                noted(part.notes)
+                for notes in part.notes:
+                    noted(notes)
+            if load.is_high(time.perf_counter() - began) and driver.merges:
+                groups.grow()
         outcome.learner = driver.result()
     if outcome.learner is not None and names is not None:
         outcome.learner.feature_names_in_ = names
@@ -84,10 +94,16 @@ class _Merging:
         self._old = _nameless(learner) if learner._is_fitted() else None
         self.begun = begun_like(learner, first)
         self.judge = learner if self._old is not None and learner._tracker is not None else None
-        self._tree: MergeTree[Any] = MergeTree(_merged)
+        self._tree: MergeTree[Any] = MergeTree(merged)
 
-    def take(self, number: int, part: Part) -> None:
-        self._tree.add(number, part.learner)
+    @property
+    def merges(self) -> bool:
+        """Whether workers may merge neighbours; tests are added up in the order of the list, here."""
+        return self.judge is None
+
+    def take(self, branch: tuple[int, int], part: Part) -> None:
+        level, place = branch
+        self._tree.add(place, part.learner, level)
 
     def follow(self, part: Part) -> int:
         tracker = None if self._old is None else self._old._tracker
@@ -100,7 +116,7 @@ class _Merging:
         new = self._tree.result()
         if self._old is None or new is None:
             return new or self._old
-        return _merged(self._old, new)
+        return merged(self._old, new)
 
 
 def _nameless(learner: Learner) -> Learner:
@@ -110,15 +126,32 @@ def _nameless(learner: Learner) -> Learner:
     return twin
 
 
-def _merged(left: Any, right: Any) -> Any:
-    left._take_in_model(right)
-    return left
+class _Load:
+    """Whether the driver is busy for more than half of its time, told after so many parts at the earliest."""
+
+    def __init__(self, after: int) -> None:
+        self._after = after
+        self._begin()
+
+    def is_high(self, seconds: float) -> bool:
+        """It was busy with a part for so long."""
+        self._busy += seconds
+        self._parts += 1
+        if self._parts < self._after:
+            return False
+        high = self._busy > BUSY * (time.perf_counter() - self._began)
+        self._begin()
+        return high
+
+    def _begin(self) -> None:
+        self._began, self._busy, self._parts = time.perf_counter(), 0.0, 0
 
 
 class _InOrder:
     """For learners that cannot: they learn the features in the order of the list, in whole mini-batches."""
 
     begun = judge = None
+    merges = False
 
     def __init__(self, learner: Learner, named: str | int, told: bool) -> None:
         self._learner = _nameless(learner) if learner._is_fitted() else learner._afresh()
@@ -126,7 +159,7 @@ class _InOrder:
         self._rows: list[NDArray[np.float32]] = []
         self._labels: list[str | int] = []
 
-    def take(self, number: int, part: Part) -> None:
+    def take(self, branch: tuple[int, int], part: Part) -> None:
         pass
 
     def follow(self, part: Part) -> int:

@@ -92,7 +92,8 @@ def learn(
         chunks, look, total, names = _rows(X, y, model, chunk)
         unit = "rows"
     before = fingerprint(learner)
-    with nullcontext(on) if not isinstance(on, str) else executor(on, workers) as place:
+    cuda = isinstance(look, ImagesLook) and look.backbone.device.type == "cuda"
+    with nullcontext(on) if not isinstance(on, str) else executor(on, workers, cuda) as place:
         many = f"{place.workers} worker{'s' * (place.workers > 1)}"
         with progress_bar(f"Learning, {many}", total, unit=unit) as advance:
             kept = None if store is None else os.fspath(store)

@@ -25,9 +25,13 @@ class MergeTree(Generic[T]):
         self._merge = merge
         self._nodes: dict[tuple[int, int], T | None] = {}  # by level and place; None where nothing was learned
 
-    def add(self, number: int, part: T | None) -> None:
-        """The part of that number; every number from 0 on comes once."""
-        level, place = 0, number
+    def add(self, number: int, part: T | None, level: int = 0) -> None:
+        """The part of that number; every number from 0 on comes once.
+
+        Above level 0 it is what 2 ** level parts were merged to, by a tree like this, or the last of them, if they are
+        fewer.
+        """
+        place = number
         while (level, place ^ 1) in self._nodes:
             other = self._nodes.pop((level, place ^ 1))
             part = self._both(part, other) if place % 2 == 0 else self._both(other, part)

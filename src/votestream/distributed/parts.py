@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from votestream.core.learner import Learner
 from votestream.core.registry import from_parts
+from votestream.distributed.merge_tree import MergeTree
 from votestream.io.model_files import ModelFileError, joined, packed, part_of, unpacked
 from votestream.life.calibration import CalibrationSums
 from votestream.life.tracker import Tests
@@ -28,7 +30,7 @@ class Part:
     features: NDArray[np.float32] | None = None
     labels: list[str | int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # images that cannot be read, and why
-    notes: Any = None  # whatever else the look at the images found, fit for JSON
+    notes: list[Any] = field(default_factory=list)  # whatever else the look at each chunk found, fit for JSON
     tests: Tests | None = None  # of the rows, by the model as it was when the job began
     sums: CalibrationSums | None = None
 
@@ -71,3 +73,25 @@ class Part:
             part.tests, part.sums = Tests(**tests), CalibrationSums(0.0)
             part.sums.restore(part_of(arrays, "sums"))
         return part
+
+
+def merged(left: Any, right: Any) -> Any:
+    """The left learner, which has learned what the right one has, too."""
+    left._take_in_model(right)
+    return left
+
+
+def joined_parts(parts: Iterable[Part]) -> Part:
+    """Those of a group of chunks as one. Features and tests stay as they are: their groups have one chunk."""
+    first, *others = parts
+    if not others:
+        return first
+    whole, tree = Part(0), MergeTree(merged)
+    for number, part in enumerate((first, *others)):
+        tree.add(number, part.learner)
+        whole.images += part.images
+        whole.learned += part.learned
+        whole.problems += part.problems
+        whole.notes += part.notes
+    whole.learner = tree.result()
+    return whole

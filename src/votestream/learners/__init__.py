@@ -30,16 +30,22 @@ from votestream.learners.offline.wa import WeightAligning
 from votestream.learners.ours.candidates_voting import CandidatesVoting
 from votestream.learners.ours.gaussian_voting import GaussianVoting
 from votestream.learners.statistics.fecam import FeCAM
+from votestream.learners.statistics.foal import FOAL
+from votestream.learners.statistics.klda import KLDA
 from votestream.learners.statistics.ncm import NearestClassMean
+from votestream.learners.statistics.randumb import RanDumb
 from votestream.learners.statistics.ranpac import RanPAC
 from votestream.learners.statistics.rls import StreamingRidge
 from votestream.learners.statistics.slda import StreamingLDA
+from votestream.learners.statistics.srda import StreamingRDA
 
 __all__ = [
     "AGEM",
     "ASER",
     "EEIL",
+    "FOAL",
     "GSS",
+    "KLDA",
     "LEARNERS",
     "MIR",
     "BiC",
@@ -60,9 +66,11 @@ __all__ = [
     "NearestClassMean",
     "NearestNeighbours",
     "NetworkLearner",
+    "RanDumb",
     "RanPAC",
     "Snapshot",
     "StreamingLDA",
+    "StreamingRDA",
     "StreamingRidge",
     "Vote",
     "WeightAligning",

@@ -3,7 +3,7 @@
 from votestream.memory.device_memory import DeviceMemory, GreedyMemory
 from votestream.memory.feature_memory import FeatureMemory
 from votestream.memory.gaussians import ClassGaussians
-from votestream.memory.gram import GramSums
+from votestream.memory.gram import ClassGramSums, GramSums
 from votestream.memory.image_memory import ImageMemory, ImageStore
 from votestream.memory.keep import (
     KEEP_RULES,
@@ -26,6 +26,7 @@ __all__ = [
     "KEEP_RULES",
     "Balanced",
     "ClassGaussians",
+    "ClassGramSums",
     "ClassMoments",
     "ClassStatistics",
     "DeviceMemory",

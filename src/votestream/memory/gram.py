@@ -90,6 +90,60 @@ class GramSums:
         self._G, self._Q = self._place.put(G), Q
 
 
+class ClassGramSums(GramSums):
+    """The same with the samples of each class counted, by which the scatter within the classes follows.
+
+    >>> sums = ClassGramSums(1, Place("cpu"))
+    >>> sums.add(np.array([[2.0], [4.0], [9.0]], np.float32), np.array([0, 0, 1]))
+    >>> covariance, means = sums.within(n_classes=2)
+    >>> (3 * covariance).tolist(), means.tolist()
+    ([[2.0]], [[3.0, 9.0]])
+    """
+
+    def __init__(self, width: int, place: Place) -> None:
+        super().__init__(width, place)
+        self.counts = np.zeros(0, np.int64)
+
+    def add(self, H: Array, classes: NDArray[np.int64]) -> None:
+        super().add(H, classes)
+        self.counts = extended(self.counts, self.n_classes)
+        self.counts += np.bincount(classes, minlength=self.n_classes)
+
+    def join(self, label: int, into: int) -> None:
+        super().join(label, into)
+        counts = extended(self.counts, max(len(self.counts), label + 1, into + 1))
+        counts[into] += counts[label]
+        self.counts = np.delete(counts, label)
+
+    def merge(self, other: GramSums, numbers: NDArray[np.int64]) -> None:
+        assert isinstance(other, ClassGramSums)
+        super().merge(other, numbers)
+        self.counts = extended(self.counts, self.n_classes)
+        self.counts[numbers[: other.n_classes]] += other.counts
+
+    def with_more(self, H: Array, classes: NDArray[np.int64]) -> ClassGramSums:
+        twin = super().with_more(H, classes)
+        assert isinstance(twin, ClassGramSums)
+        return twin
+
+    def within(self, n_classes: int) -> System:
+        """The covariance within the classes, (M, M), and the means, (M, C): tensors of their own."""
+        G, Q = self.system(n_classes)
+        counts = torch.from_numpy(self.counts).to(G)
+        means = Q.to(G) / counts
+        return (G - (means * counts) @ means.T) / counts.sum(), means
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {**super().state(), "counts": self.counts}
+
+    def restore(self, state: dict[str, NDArray[Any]], most: int) -> None:
+        super().restore(state, most)
+        self.counts = take(state, "counts", np.int64, (self.n_classes,), 1, MANY)
+        between = (self._Q.astype(np.float64) ** 2 / self.counts[:, None]).sum(0)
+        fits = between <= 1.001 * self._place.get(self._G).diagonal() + 1e-8  # the rest is the scatter within
+        demand(bool(fits.all()), "the array 'counts' holds numbers of samples that do not fit the sums")
+
+
 def ridge_solution(G: torch.Tensor, Q: torch.Tensor, ridge: float) -> torch.Tensor | None:
     """(G + ridge I)^-1 Q; None where that is not positive definite to the last digit."""
     system = G.clone()

@@ -84,11 +84,6 @@ class Pending:
         self._rows[:], self._size = 0, 0
         self._keep(rows, classes - (classes > label))
 
-    def relabel(self, label: int, into: int) -> None:
-        """Rows of one class are another's from now on, and classes above `label` count one less."""
-        self.classes[self.classes == label] = into
-        self.classes[:] -= self.classes > label
-
     def drop(self) -> None:
         """No row waits."""
         self._rows[:], self._size = 0, 0

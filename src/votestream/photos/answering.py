@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from votestream.images.class_folders import walk
 from votestream.learners import CandidatesVoting, Learner
 from votestream.photos.decisions import Decisions
+from votestream.photos.looking import Features, looked_at, lookers_of
 from votestream.photos.reading import Reading, as_photos, readings
 from votestream.pipeline import ImageClassifier
 
@@ -61,21 +63,24 @@ def answers(
 
     `unknown` is the share of known photos that may be called unknown by mistake.
     """
-    size = model.backbone_.batch_size
-    batch: list[Reading] = []
-    for reading in readings(as_photos(files), model.backbone_):
-        batch.append(reading)
-        if len(batch) == size:
-            yield from _answer(model, batch, top, unknown)
-            batch = []
-    yield from _answer(model, batch, top, unknown)
+    backbone = model.backbone_
+    # A few photos are shared among those who look, too.
+    size = min(backbone.batch_size, max(1, -(-len(files) // lookers_of(backbone))))
+    for batch, features in looked_at(_batches(readings(as_photos(files), backbone), size), backbone):
+        yield from _answer(model, batch, features, top, unknown)
 
 
-def _answer(model: ImageClassifier, batch: list[Reading], top: int | None, unknown: float) -> Iterator[Answer]:
-    pixels = [reading.pixels for reading in batch if reading.pixels is not None]
+def _batches(found: Iterable[Reading], size: int) -> Iterator[list[Reading]]:
+    rest = iter(found)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _answer(
+    model: ImageClassifier, batch: list[Reading], features: Features, top: int | None, unknown: float
+) -> Iterator[Answer]:
     decisions: Iterator[tuple[dict[str, Any], str]] = iter(())
-    if pixels:
-        features = model.backbone_.of_prepared(np.stack(pixels))
+    if len(features):
         nearest = nearest_exemplars(model.learner_, features)
         decisions = iter(Decisions(model.learner_.snapshot(), features, top, unknown, nearest))
     for reading in batch:

@@ -19,17 +19,17 @@ Features = NDArray[np.float32]
 
 
 def looked_at(batches: Iterable[list[Reading]], backbone: Backbone) -> Iterator[tuple[list[Reading], Features]]:
-    """Each batch with its features, in order; every reading has pixels.
+    """Each batch with the features of those readings that have pixels, in order.
 
     On a CPU every core looks at a batch of its own, on one thread: threads that share a batch wait for one another, and
     the longer, the more threads decode photos beside them.
     """
 
     def look(batch: list[Reading]) -> Features:
-        return backbone.of_prepared(np.stack([reading.pixels for reading in batch if reading.pixels is not None]))
+        pixels = [reading.pixels for reading in batch if reading.pixels is not None]
+        return backbone.of_prepared(np.stack(pixels)) if pixels else np.empty((0, backbone.feature_dim), np.float32)
 
-    on_cpu = backbone.device.type == "cpu"
-    lookers = usable_cores() if on_cpu else 1
+    on_cpu, lookers = backbone.device.type == "cpu", lookers_of(backbone)
     waiting: deque[tuple[list[Reading], Future[Features]]] = deque()
     with _torch_threads(1 if on_cpu else torch.get_num_threads()):
         pool = ThreadPoolExecutor(lookers, "look")
@@ -44,6 +44,11 @@ def looked_at(batches: Iterable[list[Reading]], backbone: Backbone) -> Iterator[
                 yield first, features.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def lookers_of(backbone: Backbone) -> int:
+    """How many batches are looked at at once."""
+    return usable_cores() if backbone.device.type == "cpu" else 1
 
 
 @contextmanager

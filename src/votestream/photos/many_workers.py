@@ -12,17 +12,19 @@ import numpy as np
 
 from votestream.backbones.backbone import Backbone
 from votestream.common.progress import progress_bar
+from votestream.common.validation import as_device
 from votestream.distributed.chunks import Chunk, ImagesLook, Looked, ahead, chunks_of
 from votestream.distributed.executor import Executor, WorkerDied, executor
 from votestream.distributed.job import learn_chunks
 from votestream.distributed.learning import CHUNK
+from votestream.distributed.ray_cluster import ClusterError
 from votestream.images.files import ImageError
 from votestream.images.urls import as_place
 from votestream.photos.finding import Offer, Photo, PhotoError
 from votestream.photos.known_photos import KnownPhotos
 from votestream.photos.learning import Lesson, Moved, Teacher
 from votestream.photos.lock import alone
-from votestream.photos.opening import as_sentence, check_target
+from votestream.photos.opening import as_sentence, check_device, check_target
 from votestream.photos.reading import Reading, read
 from votestream.photos.sidecar import followed
 
@@ -50,11 +52,12 @@ def teach_by_workers(
         return _SharedTeacher(path, offer, settings, task, seed, keep).share(offer, place, store, chunk)
 
 
-def on_workers(on: str, workers: int | None) -> Executor:
+def on_workers(on: str, workers: int | None, device: str | None = None) -> Executor:
     """The executor of that name, or a sentence that says why there is none."""
+    check_device(device)
     try:
-        return executor(on, workers)
-    except (ValueError, ModuleNotFoundError) as problem:
+        return executor(on, workers, cuda=as_device(device or "auto").type == "cuda")
+    except (ValueError, ModuleNotFoundError, ClusterError) as problem:
         raise PhotoError(as_sentence(problem)) from None
 
 
@@ -156,7 +159,7 @@ class _SharedTeacher(Teacher):
             lesson.interrupted = True
             lesson.learned.clear()
             return self._finish()
-        except WorkerDied as problem:
+        except (WorkerDied, ClusterError) as problem:
             raise PhotoError(as_sentence(problem)) from None
         lesson.problems += outcome.problems
         if outcome.learner is not None and learned:

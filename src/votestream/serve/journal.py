@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -209,6 +210,14 @@ class LessonsFile:
     def bytes_on_disk(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
+
+    def identity(self) -> str:
+        """By which copies of the model know whose copies they are; drawn when it is first asked for."""
+        if (found := self.note("model")) is None:
+            found = secrets.token_hex(8)
+            with self.transaction():
+                self.set_note("model", found)
+        return str(found)
 
     # ---- writing: within a transaction ----------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 Label = str | int
 
@@ -106,6 +107,29 @@ class Change:
     about: dict[str, Any]
 
 
+class Version(NamedTuple):
+    """Which state of which model a file is: what its ETag says."""
+
+    model: str  # drawn at random when the model was first served
+    lesson: int
+    digest: str  # of the file's bytes; empty where nothing was learned, and there is no file
+
+    @property
+    def tag(self) -> str:
+        return f'"{self.model}-{self.lesson}-{self.digest}"'
+
+    @classmethod
+    def from_tag(cls, tag: str) -> Version:
+        """
+        >>> Version.from_tag(Version("0123456789abcdef", 12, "").tag)
+        Version(model='0123456789abcdef', lesson=12, digest='')
+        """
+        found = re.fullmatch('"([0-9a-f]{16})-([0-9]{1,18})-([0-9a-f]{32}|)"', tag)
+        if found is None:
+            raise ValueError(f"{tag!r:.60} is no ETag of a model")
+        return cls(found[1], int(found[2]), found[3])
+
+
 class ServeError(Exception):
     """A request that cannot be fulfilled; the message is a sentence for the person who sent it."""
 
@@ -128,6 +152,24 @@ class Conflict(ServeError):
     """The model is not in a state for this: nothing learned yet, a name taken, an idempotency key used otherwise."""
 
     status = 409
+
+
+class NoFile(Conflict):
+    """The model has learned nothing, in this state of it."""
+
+    def __init__(self, version: Version) -> None:
+        super().__init__("The model has learned nothing yet: there is no file of it.")
+        self.version = version
+
+
+class ReadOnly(ServeError):
+    """The model is a copy of one that is taught elsewhere."""
+
+    status = 421
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(f"This is a read-only copy: teach and correct the model at {writer}.")
+        self.writer = writer
 
 
 class TooBusy(ServeError):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from votestream.core.registry import LEARNERS, from_parts
 from votestream.io import model_files
-from votestream.io.file_header import learner_in
+from votestream.io.file_header import checked_backbone, learner_in
 from votestream.learners import Learner
 from votestream.life.journal import fingerprint
 from votestream.photos.finding import PhotoError
@@ -129,17 +129,23 @@ def _new(settings: EngineSettings) -> Learner:
     return new_learner(settings.learner or LEARNER, settings.budget, settings.seed)
 
 
-def _found(path: Path, settings: EngineSettings) -> Found:
+def read_model(path: Path, settings: EngineSettings) -> tuple[Learner, dict[str, Any] | None]:
+    """The learner in a model file and what it says of its backbone; PhotoError says why it cannot be served."""
     try:
         header, arrays = model_files.read(path)
         inner = header.get("inner", header)
         if "backbone" in learner_in(inner, LEARNERS)._get_param_names():
             raise PhotoError(f"{path} holds a {inner['learner']}, which trains a network itself: only Python goes on.")
         learner = from_parts(path, inner, arrays, LEARNS_ON)
+        backbone = checked_backbone(header["backbone"]) if "backbone" in header else None
     except (ValueError, OSError) as problem:
         raise PhotoError(as_sentence(problem)) from None
-    backbone = header.get("backbone")
     check_unchanged(path, backbone, learner, asdict(settings))
+    return learner, backbone
+
+
+def _found(path: Path, settings: EngineSettings) -> Found:
+    learner, backbone = read_model(path, settings)
     learner = finish_photos(path, learner, backbone)
     return Found(learner, backbone, fingerprint(learner) or "")
 

@@ -36,10 +36,10 @@ class ServedModel:
     ) -> None:
         self.keys = Keys(journal.kept_answers())
         self._outdated_keys: list[str] = []  # to be deleted with the next change
-        self._file = _signature(path)
+        self._file = signature(path)
         self.path, self.journal, self.reach = path, journal, reach
         self.learner, self.backbone = learner, backbone
-        self.number = journal.last_number()
+        self.identity, self.number = journal.identity(), journal.last_number()
         self.bases = journal.bases()
         self.folded = journal.folded() or Folded(0, "", 0)
         self.recent = journal.newest(RECENT)
@@ -50,7 +50,10 @@ class ServedModel:
         self._show()
 
     def _show(self) -> None:
-        self.view = View(self.number, self.learner, self.backbone, self.recent, self.bases[0])
+        shown = copy.deepcopy(self.learner)
+        snapshot = self.learner.snapshot() if self.learner._is_fitted() else None
+        undo_reaches = self.number - self.bases[0]
+        self.view = View(self.identity, self.number, shown, snapshot, self.backbone, self.recent, undo_reaches)
         if self.number - max([self.bases[-1], *(one.number for one in self.copies)]) >= NEAR:
             self.copies = [*self.copies, self.view][-COPIES:]
 
@@ -198,7 +201,7 @@ class ServedModel:
     def fold(self) -> None:
         """Bring the model file up to date. Raises OSError or sqlite3.Error; the lessons are safe in any case."""
         began = time.perf_counter()
-        if _signature(self.path) not in (None, self._file):
+        if signature(self.path) not in (None, self._file):
             raise OSError(errno.EEXIST, "it was changed by something else meanwhile, which stays. Restart the service")
         coming = Folded(self.number, fingerprint(self.learner) or "", samples_of(self.learner))
         with self.journal.transaction():
@@ -209,7 +212,7 @@ class ServedModel:
         elif self.folded.fingerprint:  # its first lessons were taken back: there is no model again
             self.path.unlink(missing_ok=True)
             model_files.sync_folder(self.path.parent)
-        self._file = _signature(self.path)
+        self._file = signature(self.path)
         with self.journal.transaction():
             self.journal.set_note("folded", coming)
         self.folded = coming
@@ -223,7 +226,7 @@ class ServedModel:
         self.untidy = False
 
 
-def _signature(path: Path) -> tuple[int, int, int] | None:
+def signature(path: Path) -> tuple[int, int, int] | None:
     """By which a file is known to be the one that was read or written last; None where there is none."""
     try:
         about = path.stat()

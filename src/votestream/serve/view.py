@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,31 +12,38 @@ from numpy.typing import NDArray
 
 from votestream._version import __version__
 from votestream.core.saved import parts_of
+from votestream.core.snapshot import Snapshot
 from votestream.io.model_files import packed
 from votestream.learners import Learner
 from votestream.photos.decisions import Decisions
 from votestream.serve.changes import counts_of, sentence
 from votestream.serve.journal import Entry
-from votestream.serve.messages import Answer, BadRequest, Candidate, Columns, Conflict
+from votestream.serve.messages import Answer, BadRequest, Candidate, Columns, Conflict, NoFile, Version
 
 RECENT = 20  # changes that a description lists
 
 
 class View:
-    """The model after change `number`: a snapshot to predict with, and a copy for all else, which nobody teaches.
+    """The model after change `number`: a snapshot to predict with, and a learner for all else, which nobody teaches.
 
-    Any thread may use it.
+    Any thread may use it. Without a snapshot, nothing was learned yet.
     """
 
     def __init__(
-        self, number: int, learner: Learner, backbone: dict[str, Any] | None, recent: list[Entry], oldest: int
+        self,
+        model: str,
+        number: int,
+        learner: Learner,
+        snapshot: Snapshot | None,
+        backbone: dict[str, Any] | None,
+        recent: Sequence[Entry] = (),
+        undo_reaches: int = 0,
     ) -> None:
-        self.number, self.backbone = number, backbone
-        self.learner = copy.deepcopy(learner)
+        self.model, self.number, self.backbone = model, number, backbone
+        self.learner, self.snapshot = learner, snapshot
+        self.fitted = snapshot is not None
         self.recent = recent[:RECENT]  # newest first
-        self.undo_reaches = number - oldest
-        self.fitted = learner._is_fitted()
-        self.snapshot = learner.snapshot() if self.fitted else None
+        self.undo_reaches = undo_reaches
 
     def answers(
         self, rows: NDArray[np.float32], tops: Sequence[int | None], files: Sequence[str | None], unknown: float
@@ -125,12 +131,24 @@ class View:
         }
 
     @cached_property
-    def file(self) -> tuple[str, bytes]:
-        """The model file's ETag and bytes."""
+    def file(self) -> tuple[Version, bytes]:
+        """The model file's bytes, made once however many ask for them."""
         if not self.fitted:
-            raise Conflict("The model has learned nothing yet: there is no file of it.")
+            raise NoFile(Version(self.model, self.number, ""))
         data = packed(*file_parts(self.learner, self.backbone))
-        return hashlib.sha256(data).hexdigest()[:32], data
+        return Version(self.model, self.number, Digest(data).text), data
+
+
+class Digest:
+    """Of a model file's bytes, as its version tells it."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._made = hashlib.sha256(data)
+        self.update = self._made.update
+
+    @property
+    def text(self) -> str:
+        return self._made.hexdigest()[:32]
 
 
 def _looks(backbone: dict[str, Any]) -> dict[str, Any]:

@@ -23,10 +23,21 @@ from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 
 @register("er_features")
 class FeatureReplay(ExemplarLearner):
-    """A linear head trained by SGD on the new samples and as many drawn from a reservoir of earlier ones.
+    r"""A linear head trained by SGD on the new samples and as many drawn from a reservoir of earlier ones.
+
+    A step on the mini-batch B and as many exemplars M, with the head W:
+
+    .. math::
+        W \leftarrow W - \frac{\mathrm{lr}}{|B \cup M|} \, \nabla_W
+        \sum_{(x, y) \in B \cup M} -\log \operatorname{softmax}(W x)_y
 
     Nothing is frozen, and the largest logit over all classes decides. Memory is asked before the new samples
     enter it. Kept: the head, 4 C D bytes, and Q (4 D + 24) of exemplars.
+
+    Take it as a baseline for `CandidatesVoting`: SGD and replay of features, without frozen rows and without a vote.
+
+    Reference: Arslan Chaudhry et al., "On Tiny Episodic Memories in Continual Learning", arXiv 1902.10486, 2019; there
+    of images.
 
     Parameters
     ----------

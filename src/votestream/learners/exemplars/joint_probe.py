@@ -20,12 +20,21 @@ from votestream.memory.statistics import extended
 
 @register("joint")
 class JointProbe(Learner):
-    """Keeps every feature and, when an answer is asked for, fits a multinomial logistic regression to them all.
+    r"""Keeps every feature and, when an answer is asked for, fits a multinomial logistic regression to them all.
+
+    .. math::
+        \min_{W, b} \; \frac1n \sum_i -\log \operatorname{softmax}(W x_i + b)_{y_i}
+        + \frac{\lambda}{2} \lVert W \rVert^2
 
     Not a method for streams but what they are measured against: it alone keeps the data, 4 D + 8 bytes a
-    sample (the room for them doubles when full), and its memory grows with the stream. The mean cross-entropy
-    plus weight_decay / 2 |W|², on features of zero mean and unit variance, is minimised by L-BFGS from zero:
+    sample (the room for them doubles when full), and its memory grows with the stream. The loss, with
+    lambda the `weight_decay` and features of zero mean and unit variance, is minimised by L-BFGS from zero:
     from the last answer it would be quicker, but then answers would depend on when one had asked before.
+
+    Take it as an upper bound to compare linear learners with; it keeps all features.
+
+    Reference: Dong Liu and Jorge Nocedal, "On the Limited Memory BFGS Method for Large Scale Optimization",
+    Mathematical Programming 1989, for the solver.
 
     Parameters
     ----------

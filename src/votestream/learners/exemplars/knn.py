@@ -22,10 +22,17 @@ TIE = 1e-6  # what a vote loses for each neighbour that is nearer
 
 @register("knn")
 class NearestNeighbours(ExemplarLearner):
-    """Keeps exemplar features under a budget; the k nearest, by Euclidean distance, vote on the class.
+    r"""Keeps exemplar features under a budget; the k nearest, by Euclidean distance, vote on the class.
 
-    Cover and Hart, "Nearest Neighbor Pattern Classification" (1967), on what a keep rule leaves of the stream.
+    .. math:: \hat y = \arg\max_c \sum_{i \in N_k(x), \, y_i = c} \frac{1}{\lVert x - v_i \rVert}
+
+    N are the k nearest, v the exemplars that a keep rule leaves of the stream; `weights="majority"` counts all alike.
     Kept: Q (4 D + 24) bytes of exemplars, and 16 C (D + 1) of class statistics by which the rule keeps.
+
+    Take it where exemplars are to be looked at, or where a class is several clusters.
+
+    Reference: Thomas Cover and Peter Hart, "Nearest Neighbor Pattern Classification", IEEE Transactions on Information
+    Theory 1967.
 
     Parameters
     ----------

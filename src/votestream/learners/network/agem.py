@@ -14,7 +14,18 @@ Gradient = tuple[Tensor, ...]
 
 @register("agem")
 class AGEM(NetworkLearner):
-    """A step that would raise the loss on images of earlier tasks is turned until it does not (A-GEM).
+    r"""A step that would raise the loss on images of earlier tasks is turned until it does not (A-GEM).
+
+    With g the gradient on the mini-batch and r that on stored images of earlier tasks, the step follows
+
+    .. math::
+        \tilde g = g - \frac{g^\top r}{r^\top r} \, r \quad \text{where} \quad g^\top r < 0, \qquad
+        \tilde g = g \quad \text{elsewhere}
+
+    Take it to compare with. With one head for all tasks it forgets nearly as much as plain fine-tuning.
+
+    Reference: Arslan Chaudhry, Marc'Aurelio Ranzato, Marcus Rohrbach and Mohamed Elhoseiny, "Efficient Lifelong
+    Learning with A-GEM", ICLR 2019.
 
     Parameters
     ----------

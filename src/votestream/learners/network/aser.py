@@ -20,7 +20,17 @@ from votestream.memory.image_memory import to_device
 
 @register("aser")
 class ASER(ExperienceReplay):
-    """Experience replay of images that hold old classes together and stand in the way of new ones (ASER).
+    r"""Experience replay of images that hold old classes together and stand in the way of new ones (ASER).
+
+    A stored image i is worth what it does for other stored images S, less what it does for the mini-batch B, by Shapley
+    values s of a nearest-neighbour classifier; those worth most are replayed:
+
+    .. math:: \mathrm{ASV}_\mu(i) = \frac{1}{|S|} \sum_{j \in S} s_j(i) - \frac{1}{|B|} \sum_{b \in B} s_b(i)
+
+    Take it to compare replay of chosen images with replay of random ones, `ExperienceReplay`.
+
+    Reference: Dongsub Shim, Zheda Mai, Jihwan Jeong, Scott Sanner, Hyunwoo Kim and Jongseong Jang, "Online
+    Class-Incremental Continual Learning with Adversarial Shapley Value", AAAI 2021.
 
     Parameters
     ----------

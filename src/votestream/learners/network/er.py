@@ -14,7 +14,17 @@ from votestream.memory import distinct
 
 @register("er")
 class ExperienceReplay(NetworkLearner):
-    """Every mini-batch is learned together with images drawn from a reservoir of the stream (ER).
+    r"""Every mini-batch is learned together with images drawn from a reservoir of the stream (ER).
+
+    A step on the mini-batch B and the replayed images M, for all weights of the network f:
+
+    .. math::
+        \theta \leftarrow \theta - \frac{\mathrm{lr}}{|B \cup M|} \, \nabla_\theta
+        \sum_{(x, y) \in B \cup M} -\log \operatorname{softmax}(f_\theta(x))_y
+
+    Take it as the baseline of all methods that train a network and replay images, `MIR`, `ASER` and `GSS` among them.
+
+    Reference: Arslan Chaudhry et al., "On Tiny Episodic Memories in Continual Learning", arXiv 1902.10486, 2019.
 
     Parameters
     ----------

@@ -30,7 +30,17 @@ PIECE = 1000  # images that go to the device at once
 
 @register("gdumb")
 class GDumb(NetworkLearner):
-    """Keeps a class-balanced memory, and trains a network on it alone at the first prediction (GDumb).
+    r"""Keeps a class-balanced memory, and trains a network on it alone at the first prediction (GDumb).
+
+    What it trains, from the backbone's weights, on a memory M with at most Q / C images of each of C classes:
+
+    .. math:: \min_\theta \; \frac{1}{|M|} \sum_{(x, y) \in M} -\log \operatorname{softmax}(f_\theta(x))_y
+
+    Take it where thousands of images may be kept and a training before the next answer is no problem: with enough of
+    them it passes learners on frozen features.
+
+    Reference: Ameya Prabhu, Philip Torr and Puneet Dokania, "GDumb: A Simple Approach that Questions Our Progress in
+    Continual Learning", ECCV 2020.
 
     Parameters
     ----------

@@ -22,7 +22,16 @@ FIRST = 1.1  # the score of images that have nothing in memory to be compared wi
 
 @register("gss")
 class GSS(ExperienceReplay):
-    """Experience replay from a memory that keeps images whose gradients point apart (GSS-Greedy).
+    r"""Experience replay from a memory that keeps images whose gradients point apart (GSS-Greedy).
+
+    An image's score, by its gradient g and those of stored references R; the lower it is, the likelier the image stays:
+
+    .. math:: c = 1 + \max_{r \in R} \frac{g^\top r}{\lVert g \rVert \, \lVert r \rVert}
+
+    Take it to compare what is kept: by gradients, or at random as in `ExperienceReplay`.
+
+    Reference: Rahaf Aljundi, Min Lin, Baptiste Goujaud and Yoshua Bengio, "Gradient based sample selection for online
+    continual learning", NeurIPS 2019.
 
     Parameters
     ----------

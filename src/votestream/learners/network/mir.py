@@ -16,7 +16,18 @@ from votestream.memory import distinct
 
 @register("mir")
 class MIR(NetworkLearner):
-    """Experience replay of the stored images that the coming step would hurt most (MIR).
+    r"""Experience replay of the stored images that the coming step would hurt most (MIR).
+
+    Of the candidates drawn from memory those with the largest rise of their loss are replayed, the rise that a step on
+    the mini-batch B alone would bring:
+
+    .. math::
+        s(x, y) = \ell(f_{\theta'}(x), y) - \ell(f_\theta(x), y), \qquad
+        \theta' = \theta - \mathrm{lr} \, \nabla_\theta \ell(f_\theta(B))
+
+    Take it where the network itself is to be trained in one pass and thousands of images may be kept.
+
+    Reference: Rahaf Aljundi et al., "Online Continual Learning with Maximally Interfered Retrieval", NeurIPS 2019.
 
     Parameters
     ----------

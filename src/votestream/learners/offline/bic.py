@@ -25,7 +25,15 @@ HELD_OUT = 10  # one exemplar in ten is never trained on
 
 @register("bic")
 class BiC(OfflineLearner):
-    """Distillation and exemplars; a scale and a shift of the newest classes' logits, learned on held-out images.
+    r"""Distillation and exemplars; a scale and a shift of the newest classes' logits, learned on held-out images.
+
+    Logits of the newest classes become α z + β. The network learns, with n the number of classes, by
+
+    .. math:: L = (1 - \lambda) \, \mathrm{CE} + \lambda \, \mathrm{KD}, \qquad \lambda = \frac{n_\mathrm{old}}{n}
+
+    Take it where exemplars may be kept and a task's images gone over many times, and tasks are large.
+
+    Reference: Yue Wu et al., "Large Scale Incremental Learning", CVPR 2019.
 
     Parameters
     ----------

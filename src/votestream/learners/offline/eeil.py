@@ -22,7 +22,16 @@ TUNING = 3 / 7  # of the passes: 30 of 70
 
 @register("eeil")
 class EEIL(OfflineLearner):
-    """Cross-entropy and one distillation for each task's classes, then a fine-tuning with as many images of each.
+    r"""Cross-entropy and one distillation for each task's classes, then a fine-tuning with as many images of each.
+
+    With p and q the softmax, at temperature 2, of the old and the new network's logits of a task's classes:
+
+    .. math:: L = \mathrm{CE} - \sum_t \sum_{c \in t} p_{tc} \log q_{tc}
+
+    Take it where exemplars may be kept and a task's images gone over many times, until it is over.
+
+    Reference: Francisco Castro, Manuel Marín-Jiménez, Nicolás Guil, Cordelia Schmid and Karteek Alahari, "End-to-End
+    Incremental Learning", ECCV 2018.
 
     Parameters
     ----------

@@ -14,7 +14,16 @@ from votestream.learners.offline.offline_learner import OfflineLearner
 
 @register("finetune")
 class FineTuning(OfflineLearner):
-    """Cross-entropy over the classes so far, nothing against forgetting: the paper's CN; with a budget its CN + Exp.
+    r"""Cross-entropy over the classes so far, nothing against forgetting: the paper's CN; with a budget its CN + Exp.
+
+    Each task's images and, with a budget, the exemplars of earlier ones are M in
+
+    .. math:: \min_\theta \; \frac{1}{|M|} \sum_{(x, y) \in M} -\log \operatorname{softmax}(f_\theta(x))_y
+
+    Take it as the lower bound that methods against forgetting are compared with.
+
+    Reference: Jiangpeng He and Fengqing Zhu, "Online Continual Learning Via Candidates Voting", WACV 2022, whose
+    comparisons CN and CN + Exp it is.
 
     Parameters
     ----------

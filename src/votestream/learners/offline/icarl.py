@@ -20,7 +20,17 @@ from votestream.learners.offline.lwf import LearningWithoutForgetting
 
 @register("icarl")
 class ICaRL(LearningWithoutForgetting):
-    """Sigmoids that keep the old network's outputs, exemplars by herding, and the nearest mean of exemplars decides.
+    r"""Sigmoids that keep the old network's outputs, exemplars by herding, and the nearest mean of exemplars decides.
+
+    Learned as in `LearningWithoutForgetting`, with exemplars among the images. With φ the features, of unit length, and
+    the mean of those of a class's exemplars E:
+
+    .. math:: \hat y = \arg\min_c \; \left\lVert \varphi(x) - \frac{1}{|E_c|} \sum_{e \in E_c} \varphi(e) \right\rVert
+
+    Take it to compare a decision by exemplars with one by the head, `EEIL`, `BiC` and `WeightAligning`.
+
+    Reference: Sylvestre-Alvise Rebuffi, Alexander Kolesnikov, Georg Sperl and Christoph Lampert, "iCaRL: Incremental
+    Classifier and Representation Learning", CVPR 2017.
 
     Parameters
     ----------

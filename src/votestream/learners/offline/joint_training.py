@@ -12,10 +12,17 @@ from votestream.learners.offline.finetune import FineTuning
 
 @register("joint_images")
 class JointTraining(FineTuning):
-    """Keeps every image and, at the first prediction after new ones, trains the backbone's network on all of them.
+    r"""Keeps every image and, at the first prediction after new ones, trains the backbone's network on all of them.
+
+    .. math:: \min_\theta \; \frac1n \sum_{i=1}^n -\log \operatorname{softmax}(f_\theta(x_i))_{y_i}
 
     Not a method for streams but what they are measured against: its memory grows with the stream. Every answer
     after new images is a training from the start, so that it does not depend on when one had asked before.
+
+    Take it as the upper bound for methods that train a network task by task.
+
+    Reference: Jiangpeng He and Fengqing Zhu, "Online Continual Learning Via Candidates Voting", WACV 2022, on its upper
+    bound.
 
     Parameters
     ----------

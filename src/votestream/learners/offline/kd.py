@@ -17,7 +17,16 @@ TEMPERATURE = 2.0
 
 @register("kd")
 class KnowledgeDistillation(OfflineLearner):
-    """Cross-entropy over all classes, plus the old network's softened outputs over the old ones: the paper's KD.
+    r"""Cross-entropy over all classes, plus the old network's softened outputs over the old ones: the paper's KD.
+
+    With p and q the softmax, at temperature T, of the old and the new network's logits of the old classes:
+
+    .. math:: L = \mathrm{CE} - T^2 \sum_{c \, \mathrm{old}} p_c \log q_c
+
+    Take it to see what distillation alone does against forgetting.
+
+    Reference: Geoffrey Hinton, Oriol Vinyals and Jeff Dean, "Distilling the Knowledge in a Neural Network", arXiv
+    1503.02531, 2015.
 
     Parameters
     ----------

@@ -15,7 +15,17 @@ from votestream.learners.offline.offline_learner import OfflineLearner
 
 @register("lwf")
 class LearningWithoutForgetting(OfflineLearner):
-    """The old network's outputs on the new images are learned along with the new labels (LwF.MC).
+    r"""The old network's outputs on the new images are learned along with the new labels (LwF.MC).
+
+    A sigmoid σ for each class; targets t are the labels for new classes and the old network's outputs for old ones:
+
+    .. math:: L = - \sum_c \left[ t_c \log \sigma(z_c) + (1 - t_c) \log (1 - \sigma(z_c)) \right]
+
+    Take it where no exemplar may be kept, and a task's images are at hand until it is over.
+
+    Reference: Sylvestre-Alvise Rebuffi, Alexander Kolesnikov, Georg Sperl and Christoph Lampert, "iCaRL: Incremental
+    Classifier and Representation Learning", CVPR 2017, after Zhizhong Li and Derek Hoiem, "Learning without
+    Forgetting", ECCV 2016.
 
     Parameters
     ----------

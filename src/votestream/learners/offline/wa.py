@@ -18,7 +18,19 @@ TEMPERATURE = 2.0
 
 @register("wa")
 class WeightAligning(OfflineLearner):
-    """Distillation and exemplars; after each task the new classes' weights are scaled to the old ones' norm (WA).
+    r"""Distillation and exemplars; after each task the new classes' weights are scaled to the old ones' norm (WA).
+
+    Rows w of the head, once the task is learned by the loss of `BiC`:
+
+    .. math::
+        w_c \leftarrow \gamma \, w_c \quad (c \, \mathrm{new}), \qquad \gamma =
+        \frac{\operatorname{mean}_\mathrm{old} \lVert w \rVert}{\operatorname{mean}_\mathrm{new} \lVert w \rVert}
+
+    Take it where exemplars may be kept and a task's images gone over many times; it needs no images held out, as `BiC`
+    does.
+
+    Reference: Bowen Zhao, Xi Xiao, Guojun Gan, Bin Zhang and Shu-Tao Xia, "Maintaining Discrimination and Fairness in
+    Class Incremental Learning", CVPR 2020.
 
     Parameters
     ----------

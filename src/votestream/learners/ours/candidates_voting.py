@@ -34,7 +34,17 @@ PAPER = {"beta": 0.5, "scale": None, "centre": False}  # where the paper says ot
 
 @register("candidates_voting")
 class CandidatesVoting(ExemplarLearner):
-    """A head that grows task by task, exemplar features, and a vote among the tasks' candidates.
+    r"""A head that grows task by task, exemplar features, and a vote among the tasks' candidates.
+
+    Every task t nominates its class with the largest logit, ŝ once normalised. With d the distance to the task's
+    nearest exemplar, the task with the largest score gives the answer (Eq. 3 to 5):
+
+    .. math:: \max_t \; ŝ_t + e^{\gamma-1} w_t, \quad w_t = \frac{1/d_t}{\sum_u 1/d_u}, \quad
+        \gamma = \frac{\max_t w_t - \min_t w_t}{\beta}
+
+    Take it for the paper's vote and its ablations, or for exemplars to look at; `GaussianVoting` is more accurate.
+
+    Reference: Jiangpeng He and Fengqing Zhu, "Online Continual Learning Via Candidates Voting", WACV 2022.
 
     Parameters
     ----------
@@ -42,14 +52,12 @@ class CandidatesVoting(ExemplarLearner):
     lr : learning rate of the SGD.
     beta : how much prior makes it fully trusted: a number, or "pilot" to estimate it from the exemplars.
     pairs : exemplars of earlier tasks drawn for every new sample; 0 learns without replay.
-    augment : add noise to the drawn exemplars (EA, Eq. 2).
-    alpha_r : scale of that noise.
+    augment, alpha_r : add noise to the drawn exemplars, and its scale (EA, Eq. 2).
     sigma : the noise's spread per element: of the exemplar's "class", or "global", of everything seen.
     decide : "vote" (Eq. 3 to 5), "argmax" (largest logit) or "nearest" (class of the nearest exemplar).
     freeze : False lets every row learn for ever, as plain replay does.
     keep : rule that chooses the exemplars: "mean_distance" (Algorithm 1), "reservoir", "balanced", "first_in".
-    quota : "seen" shares the budget among the classes seen so far, "fixed" among `expected_classes`.
-    expected_classes : for quota="fixed".
+    quota, expected_classes : "seen" shares the budget among the classes seen so far, "fixed" among so many.
     bias, init : of the head; init is "uniform" (±1/sqrt(D)) or "zeros".
     scale : None takes features as they come, "auto" brings those of the first mini-batch to unit spread
         and all later ones by the same factor, a number multiplies. What is stored stays unscaled.

@@ -31,7 +31,13 @@ LEAST_VARIANCE = 1e-30  # of a feature
 
 @register("gaussian_voting")
 class GaussianVoting(Weighted):
-    """Every class is a Gaussian, every task nominates its likeliest class, the likeliest candidate wins.
+    r"""Every class is a Gaussian, every task nominates its likeliest class, the likeliest candidate wins.
+
+    With z = W^(-1/2) x, a row where the covariance W within the classes is the identity, the largest log density wins:
+
+    .. math::
+        \hat y = \arg\max_c \; -(z - m_c)^\top S_c^{-1} (z - m_c) - \log\det S_c, \qquad
+        S_c = \left(1 + \frac{1}{n_c}\right) I + a(n_c) \sum_i \max(s_{ci} - 1, 0) \, u_{ci} u_{ci}^\top
 
     All classes share the covariance W within them. In its own strongest directions class c varies more: of the
     variance beyond W's, a(n) = strength n / (n + few) is believed after n samples, so that a class of few
@@ -40,6 +46,12 @@ class GaussianVoting(Weighted):
 
     Kept: a count, a mean (4 D bytes) and the directions (2 D + 4 bytes each) of every class, W (a little over
     2 D² bytes), and the newest rows, up to `block` of them, that wait to be folded in together. No image, no exemplar.
+
+    Take it for the best predictions on frozen features, at any size, in any order of classes, with few samples or many;
+    with `block=1` where no single sample's features may be kept.
+
+    Reference: a method of this package, in the frame of He and Zhu, "Online Continual Learning Via Candidates Voting",
+    WACV 2022.
 
     Parameters
     ----------

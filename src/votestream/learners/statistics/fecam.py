@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from votestream.common.validation import check_positive
 from votestream.compute.linalg import whitening
-from votestream.compute.place import Array, Place, library_of
 from votestream.core.registry import register
 from votestream.io.array_checks import take_power
-from votestream.learners.statistics.linear_rule import slices, softmax
-from votestream.learners.statistics.modules import MetricModule
+from votestream.learners.statistics.metric_rule import MetricRule, row_lengths
 from votestream.learners.statistics.moment_learner import MomentLearner
 from votestream.learners.statistics.power import to_power
 from votestream.memory import ClassMoments
@@ -23,7 +21,11 @@ JITTER = 1e-6  # of a correlation matrix's unit diagonal: the shrunk one may sti
 
 @register("fecam")
 class FeCAM(MomentLearner):
-    """A mean and a covariance of its own for every class; the smallest Mahalanobis distance decides.
+    r"""A mean and a covariance of its own for every class; the smallest Mahalanobis distance decides.
+
+    .. math::
+        \hat y = \arg\min_c \; (x - \mu_c)^\top R_c^{-1} (x - \mu_c), \qquad
+        R_c = \operatorname{corr}\left(\Sigma_c + \gamma V_1 I + \gamma V_2 (1 - I)\right)
 
     Each row goes through Tukey's transform, sign(x) |x|^tukey, which makes features behind a ReLU more like a
     Gaussian. A class's covariance is shrunk, Sigma + gamma V1 I + gamma V2 (1 - I), with V1 and V2 its mean
@@ -33,6 +35,12 @@ class FeCAM(MomentLearner):
     Kept: 8 C (D + 1) + 4 C D² bytes, the scatters in float32, and at most 1024 rows that wait to be merged;
     having answered, as much again for the inverses. Means are those of the transformed rows, so one set of
     moments is enough; the authors' code transforms the means of the rows instead.
+
+    Take it where classes differ in their spread and a full covariance of each has room, 4 D² bytes. `GaussianVoting`
+    keeps the strongest directions of each instead.
+
+    Reference: Dipam Goswami, Yuyang Liu, Bartłomiej Twardowski and Joost van de Weijer, "FeCAM: Exploiting the
+    Heterogeneity of Class Distributions in Exemplar-Free Continual Learning", NeurIPS 2023.
 
     Parameters
     ----------
@@ -91,10 +99,11 @@ class FeCAM(MomentLearner):
     def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         return to_power(X, np.float32(self._power))
 
-    def _rule(self, moments: ClassMoments) -> _Metric:
-        means = moments.means / _length(moments.means)
+    def _rule(self, moments: ClassMoments) -> MetricRule:
+        means = moments.means / row_lengths(moments.means)
         whiten = np.stack([self._metric(scatter) for scatter in moments.scatter])
-        return _Metric(self._place.put(means.astype(np.float32)), self._place.put(whiten), self._power, self._place)
+        bias = np.zeros(len(means))  # the distance alone decides
+        return MetricRule.of(means, whiten, bias, self._place, self._power, unit_rows=True)
 
     def _metric(self, scatter: NDArray[np.float32]) -> NDArray[np.float32]:
         """Of the class's normalised covariance, which is the same whatever the scatter is divided by."""
@@ -114,41 +123,3 @@ class FeCAM(MomentLearner):
     def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._power, self._largest = take_power(arrays, np.float64)
         super()._set_arrays(arrays)
-
-
-class _Metric(NamedTuple):
-    """The distance to each class's mean, by its own covariance; everything that is compared has unit length."""
-
-    means: Array  # (C, D)
-    whiten: Array  # (C, D, D)
-    power: float
-    place: Place
-
-    def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._distances(X).argmin(1)
-
-    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return softmax(-0.5 * self._distances(X))
-
-    def as_module(self) -> MetricModule:
-        get = self.place.get
-        return MetricModule(self.power, means=get(self.means), whiten=get(self.whiten))
-
-    def _distances(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Squared, (n, C)."""
-        seen = to_power(X, np.float32(self.power))
-        parts = [self._squared(self.place.put(rows)) for rows in slices(seen / _length(seen), 1024)]
-        return np.concatenate(parts).astype(np.float64)
-
-    def _squared(self, X: Array) -> NDArray[np.float32]:
-        columns = []
-        for mean, table in zip(self.means, self.whiten, strict=True):
-            z = (X - mean) @ table
-            columns.append((z * z).sum(1)[:, None])
-        return self.place.get(library_of(X).concatenate(columns, 1))
-
-
-def _length(rows: NDArray[Any]) -> NDArray[Any]:
-    """(n, 1); 1 where a row is zero, which then stays so."""
-    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-    return np.where(length > 0, length, 1).astype(rows.dtype)

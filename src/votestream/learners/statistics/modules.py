@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from votestream.core.modules import Link, ScoresModule, softmax
 
@@ -45,29 +46,57 @@ class LinearModule(ScoresModule):
 
 
 class RandomFeaturesModule(ScoresModule):
-    """RanPAC's: max(0, x W) times the weights."""
+    """The random features of a `Layer`, times the weights."""
 
-    link = staticmethod(onto_simplex)
     W: Tensor  # (D, M)
     weights: Tensor  # (M, C)
 
+    def __init__(self, kind: str, link: Link, **arrays: NDArray[Any]) -> None:
+        super().__init__(**arrays)
+        self.kind = kind
+        self.link = link
+
     def scores(self, X: Tensor) -> Tensor:
-        return (X @ self.W).clamp(min=0) @ self.weights
+        Z, buffers = X @ self.W, dict(self.named_buffers())
+        if self.kind == "relu":
+            H = Z.clamp(min=0)
+        elif self.kind == "sigmoid":
+            H = Z.sigmoid()
+        else:
+            H = (Z + buffers["b"]).cos()
+        if "bias" not in buffers:
+            return H @ self.weights
+        return (H - buffers["centre"]) @ self.weights + buffers["bias"]
+
+
+class MeanModule(nn.Module):
+    """The mean of several modules' probabilities."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(modules)
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        shares = torch.stack([part(X)[1] for part in self.parts]).mean(0)
+        return shares.argmax(1), shares
 
 
 class MetricModule(ScoresModule):
-    """FeCAM's: minus half the squared distance to each class's mean, by its own covariance, of unit rows."""
+    """`MetricRule` on tensors."""
 
     means: Tensor  # (C, D)
     whiten: Tensor  # (C, D, D)
+    bias: Tensor  # (C,)
 
-    def __init__(self, power: float, **arrays: NDArray[Any]) -> None:
+    def __init__(self, power: float, unit_rows: bool, **arrays: NDArray[Any]) -> None:
         super().__init__(**arrays)
         self.power = power
+        self.unit_rows = unit_rows
 
     def scores(self, X: Tensor) -> Tensor:
         seen = power_of(X, self.power)
-        length = seen.square().sum(1, keepdim=True).sqrt()
-        unit = seen / torch.where(length > 0, length, 1.0)
-        z = (unit - self.means[:, None]) @ self.whiten  # (C, n, D)
-        return z.square().sum(2).T * -0.5
+        if self.unit_rows:
+            length = seen.square().sum(1, keepdim=True).sqrt()
+            seen = seen / torch.where(length > 0, length, 1.0)
+        z = (seen - self.means[:, None]) @ self.whiten  # (C, n, D)
+        return z.square().sum(2).T * -0.5 + self.bias

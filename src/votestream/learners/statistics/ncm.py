@@ -14,11 +14,17 @@ from votestream.memory import ClassMoments
 
 @register("ncm")
 class NearestClassMean(LinearLearner):
-    """Keeps the mean of each class; the nearest mean, by Euclidean distance, decides.
+    r"""Keeps the mean of each class; the nearest mean, by Euclidean distance, decides.
 
-    As in "Distance-Based Image Classification: Generalizing to New Classes at Near-Zero Cost" (Mensink et
-    al., TPAMI 2013), without a learned metric. Kept: C (D + 1) numbers of 8 bytes, and at most 256 rows that
+    .. math:: \hat y = \arg\min_c \; \lVert x - \mu_c \rVert
+
+    As in the paper below, without a learned metric. Kept: C (D + 1) numbers of 8 bytes, and at most 256 rows that
     wait to be merged. Probabilities are those of classes that are unit Gaussians about their means.
+
+    Take it for the least memory, for a handful of samples a class, or as the line that other methods have to pass.
+
+    Reference: Thomas Mensink, Jakob Verbeek, Florent Perronnin and Gabriela Csurka, "Distance-Based Image
+    Classification: Generalizing to New Classes at Near-Zero Cost", TPAMI 2013.
 
     Parameters
     ----------

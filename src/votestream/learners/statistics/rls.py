@@ -18,16 +18,25 @@ from votestream.memory import ClassMoments
 
 @register("rls")
 class StreamingRidge(LinearLearner):
-    """Ridge regression of the one-hot labels on the features, over the whole stream, with an intercept.
+    r"""Ridge regression of the one-hot labels on the features, over the whole stream, with an intercept.
 
-    What it minimises: sum |y - W x - b|² + lambda |W|², lambda = ridge tr(S) / D with S the scatter of the
-    features about their mean, so that neither the scale nor the origin of the features matters. The usual
-    recursion keeps G = sum x x^T and Q = sum x y^T. For one-hot y both follow from the class moments: Q's
-    columns are the class means times the counts, and G less its mean is the scatter within the classes plus
-    that between them. So the moments are kept, which also lose no digits; the system is solved
-    when an answer is asked for, once. Kept: 8 (C (D + 1) + D²) bytes, and at most 256 rows that wait.
+    .. math::
+        \min_{W, b} \; \sum_i \lVert y_i - W x_i - b \rVert^2 + \lambda \lVert W \rVert^2, \qquad
+        \lambda = \mathrm{ridge} \cdot \frac{\operatorname{tr} S}{D}
+
+    S is the scatter of the features about their mean, so that neither the scale nor the origin of the features
+    matters. The usual recursion keeps G = sum x x^T and Q = sum x y^T. For one-hot y both follow from the class
+    moments: Q's columns are the class means times the counts, and G less its mean is the scatter within the classes
+    plus that between them. So the moments are kept, which also lose no digits; the system is solved when an answer is
+    asked for, once. Kept: 8 (C (D + 1) + D²) bytes, and at most 256 rows that wait.
 
     The scores estimate the probabilities, and sum to 1; those given out are the nearest that are not negative.
+
+    Take it for a linear model by least squares, in as many bytes as `StreamingLDA`, and to compare with methods that
+    solve a ridge regression on frozen features.
+
+    Reference: Arthur Hoerl and Robert Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal Problems",
+    Technometrics 1970.
 
     Parameters
     ----------

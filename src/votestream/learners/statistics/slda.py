@@ -17,13 +17,22 @@ from votestream.memory import ClassMoments
 
 @register("slda")
 class StreamingLDA(LinearLearner):
-    """Class means and one covariance that all classes share; the linear discriminant decides.
+    r"""Class means and one covariance that all classes share; the linear discriminant decides.
 
-    Sigma is the within-class covariance of every sample seen, exact whatever the batch size, and
-    Lambda = ((1 - shrinkage) Sigma + shrinkage v I)^-1. In the paper v = 1; here it is the mean variance
-    tr(Sigma) / D, so that the scale of the features does not matter. The inverse is applied when an answer is
+    .. math::
+        \hat y = \arg\max_c \; \mu_c^\top \Lambda x - \tfrac12 \mu_c^\top \Lambda \mu_c, \qquad
+        \Lambda = \left((1 - \varepsilon) \Sigma + \varepsilon v I\right)^{-1}
+
+    Sigma is the within-class covariance of every sample seen, exact whatever the batch size, and epsilon the
+    `shrinkage`. In the paper v = 1; here it is the mean variance tr(Sigma) / D, so that the scale of the features does
+    not matter. The inverse is applied when an answer is
     asked for, once. Probabilities are Bayes' rule for Gaussian classes that share Sigma. Kept: 8 (C (D + 1) + D²)
     bytes, and at most 256 rows that wait to be merged.
+
+    Take it for a linear model to use elsewhere, one weight row a class, learned in one pass.
+
+    Reference: Tyler Hayes and Christopher Kanan, "Lifelong Machine Learning with Deep Streaming Linear Discriminant
+    Analysis", CVPR workshops 2020.
 
     Parameters
     ----------

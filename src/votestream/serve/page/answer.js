@@ -39,7 +39,8 @@ function write(answer, said, classes) {
   if (said === null) {
     words("This is", "unknown", "");
     const closest = only ? answer.label : `${answer.label} ${percent(answer.confidence)}`;
-    $("answer-next").textContent = `Closest: ${closest}. Teach a new class, or pick the right one.`;
+    const next = document.body.matches(".copy") ? "" : " Teach a new class, or pick the right one.";
+    $("answer-next").textContent = `Closest: ${closest}.${next}`;
     announce(`Unknown. Closest: ${answer.label}`);
     return;
   }

@@ -90,6 +90,7 @@ export class Classes extends Emitter {
   }
 
   startRename(label) {
+    if (!this.#enabled) return;
     const row = this.#rows.get(label);
     const input = el("input", { type: "text", "aria-label": `New name of ${label}`, maxlength: "200", dir: "auto" });
     input.value = String(label);

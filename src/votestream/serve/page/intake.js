@@ -35,14 +35,15 @@ export function listenForFiles(to) {
 }
 
 /** The class row, the form of a new class, or the stage. */
-const placeOf = (node) => node.closest?.("li.class:not(.unknown), #new-class") ?? $("stage");
+const placeOf = (node) => node.closest?.("body:not(.copy) :is(li.class:not(.unknown), #new-class)") ?? $("stage");
 
 async function take(found, place, to) {
   const label = await labelOf(place, found);
   if (label === null) return;
   if (label !== undefined) return to.teach(label, [...found.files, ...found.folders.flatMap(everyFile)]);
   const classes = classesIn(found.folders);
-  if (classes.size) await offerClasses(classes, found, to);
+  if (classes.size && document.body.matches(".copy")) to.ask([...classes.values()].flat());
+  else if (classes.size) await offerClasses(classes, found, to);
   else if (found.folders.length) await ask("No images were found", "Nothing in what you dropped looks like an image.", [["", "Close"]]);
   if (found.files.length) to.ask(found.files);
 }

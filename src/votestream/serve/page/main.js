@@ -32,7 +32,7 @@ const asked = new Asked(queue, known, undo);
 const stage = new Stage(camera);
 
 /** Whether something can be taught now. */
-const ready = () => connection.here && connection.model?.state === "ready";
+const ready = () => connection.here && connection.model?.state === "ready" && !connection.model.following;
 
 // What the model knows, wherever it is shown.
 
@@ -82,7 +82,7 @@ function renderMode() {
     camera: touch ? "Hold a button while you show the thing. A tap teaches one frame." : "Hold a button or its number key while you show the thing. U takes the last lesson back.",
     picture: touch ? "Wrong? Tap the right class." : "Wrong? Click the right class, or press its number. U takes the last lesson back.",
   };
-  tell($("hint"), empty ? "" : words[stage.mode]);
+  tell($("hint"), empty || connection.model.following ? "" : words[stage.mode]);
 }
 
 function showNothing() {

@@ -27,6 +27,16 @@ export function state(model) {
   const words = { loading: `Getting ready: the network that looks at images${name} is being loaded.`, stopping: "The server is stopping." };
   tell($("loading"), words[model.state] ?? "");
   tell($("disk"), model.problem ?? "");
+  copy(model.following);
+}
+
+/** Of a model that is taught elsewhere: where, and whether what is known here may be old. */
+function copy(following) {
+  document.body.classList.toggle("copy", Boolean(following));
+  $("copy").hidden = !following;
+  if (!following) return;
+  $("copy-of").textContent = $("copy-of").href = following.writer;
+  tell($("copy-old"), following.stale ? "It does not answer: this may be old." : "");
 }
 
 /** One sentence that goes away by itself. */

@@ -13,20 +13,19 @@ from starlette.exceptions import HTTPException
 
 from votestream._version import __version__
 from votestream.common.printing import shown
-from votestream.serve.engine import Engine
-from votestream.serve.messages import NotReady, ServeError, TooBusy
+from votestream.serve.messages import NoFile, NotReady, ReadOnly, ServeError, TooBusy
 from votestream.serve.web import addresses, events, labelstudio, models, pages, teaching
 from votestream.serve.web.limits import Limiter
 from votestream.serve.web.options import Options
 from votestream.serve.web.record import Catch, Record
 from votestream.serve.web.security import Guard
-from votestream.serve.web.service import Service
+from votestream.serve.web.service import Served, Service
 
 DESCRIPTION = 'Learns images and predicts at the same time. Errors are {"error": "A sentence."}.'
 OF_A_MODEL = (teaching.router, models.router, events.router)
 
 
-def create_app(engines: Mapping[str, Engine], options: Options) -> FastAPI:
+def create_app(engines: Mapping[str, Served], options: Options) -> FastAPI:
     """The service for some models by name. The engines stay open when it ends: whoever opened them closes them."""
     app = FastAPI(title="VoteStream", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
     service = Service(engines, options)
@@ -69,12 +68,16 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 async def _of_service(request: Request, problem: ServeError) -> JSONResponse:
-    headers = {}
+    body, headers = {"error": str(problem)}, {}
     if isinstance(problem, TooBusy):
         headers["retry-after"] = str(problem.retry_after)
     elif isinstance(problem, NotReady):
         headers["retry-after"] = "2"
-    return JSONResponse({"error": str(problem)}, problem.status, headers)
+    elif isinstance(problem, NoFile):
+        headers |= {"etag": problem.version.tag, "cache-control": "no-cache"}
+    elif isinstance(problem, ReadOnly):
+        body["writer"] = headers["votestream-writer"] = problem.writer
+    return JSONResponse(body, problem.status, headers)
 
 
 async def _of_parameters(request: Request, problem: RequestValidationError) -> JSONResponse:

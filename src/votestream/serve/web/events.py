@@ -10,9 +10,8 @@ from contextlib import suppress
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from votestream.serve.engine import Engine
 from votestream.serve.messages import TooBusy
-from votestream.serve.web.service import Service, TheEngine, the_service
+from votestream.serve.web.service import Served, Service, TheEngine, the_service
 
 LOOK_EVERY = 0.5  # seconds after which it is looked whether the service stops
 HEARTBEAT = 15.0  # seconds without an event after which a comment shows that the connection lives
@@ -31,7 +30,7 @@ async def events(request: Request, engine: TheEngine) -> StreamingResponse:
     return StreamingResponse(_stream(service, engine), media_type="text/event-stream", headers=headers)
 
 
-async def _stream(service: Service, engine: Engine) -> AsyncIterator[str]:
+async def _stream(service: Service, engine: Served) -> AsyncIterator[str]:
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:

@@ -14,7 +14,7 @@ from votestream.serve.messages import Answer, BadRequest, Conflict, NotThere, Ta
 from votestream.serve.web import bodies
 from votestream.serve.web.labelstudio_config import Choices, choices_of
 from votestream.serve.web.labelstudio_images import image_of
-from votestream.serve.web.service import TheEngine, done, the_service
+from votestream.serve.web.service import Served, TheEngine, TheTaught, done, the_service
 
 MOST_TASKS = 256
 ALL = 10_000  # classes
@@ -61,7 +61,7 @@ async def predict(request: Request, engine: TheEngine) -> JSONResponse:
 
 
 @router.post("/webhook", summary="Label Studio tells of annotations", status_code=201)
-async def webhook(request: Request, engine: TheEngine) -> JSONResponse:
+async def webhook(request: Request, engine: TheTaught) -> JSONResponse:
     """An annotation is learned; an updated one takes its old lesson back first; a deleted one is taken back."""
     body = await _object(request)
     action = body.get("action")
@@ -180,6 +180,6 @@ def _listed(value: object) -> list[dict[str, Any]]:
     return found
 
 
-def _version(engine: Engine) -> str:
+def _version(engine: Served) -> str:
     """Changes with each lesson, so that Label Studio asks for new predictions."""
     return f"{engine.name.removesuffix('.safetensors')}-{engine.describe()['lesson']}"

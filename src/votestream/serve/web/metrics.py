@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 # What an engine counts up; its other numbers go up and down.
 COUNTED = {"lessons", "undos", "renames", "forgets", "refused", "refused_by_disk", "too_busy", "predictions", "folds"}
-COUNTED |= {"images_seen", "backbone_batches"}
+COUNTED |= {"images_seen", "backbone_batches", "updates", "failed_updates", "writer_went_back"}
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 

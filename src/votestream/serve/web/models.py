@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from votestream.serve.messages import BadRequest, Change
 from votestream.serve.web import bodies
-from votestream.serve.web.service import TheEngine, TheKey, done, the_service
+from votestream.serve.web.service import TheEngine, TheKey, TheTaught, done, the_service
+
+PIECE = 1 << 20  # bytes of a model file that are handed to the network at once
 
 router = APIRouter()
 listing = APIRouter()
@@ -41,17 +44,25 @@ async def model(engine: TheEngine) -> JSONResponse:
 @router.get("/model/file", summary="The model file")
 async def model_file(request: Request, engine: TheEngine) -> Response:
     """A safetensors file that `votestream.load` and all commands read. Its ETag changes when the model does."""
-    tag, data = await asyncio.to_thread(engine.model_file)
-    headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
+    async with the_service(request).packing:  # those who wait here get the newest state, all of them the same bytes
+        version, data = await asyncio.to_thread(engine.model_file)
+    headers = {"etag": version.tag, "cache-control": "no-cache"}
     known = request.headers.get("if-none-match", "").split(",")
     if headers["etag"] in [one.strip().removeprefix("W/") for one in known]:
         return Response(status_code=304, headers=headers)
     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(engine.name)}"
-    return Response(data, headers=headers, media_type="application/octet-stream")
+    headers["content-length"] = str(len(data))
+    return StreamingResponse(_pieces(data), headers=headers, media_type="application/octet-stream")
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    """A whole file would be copied for each reader who is slower than we are."""
+    for start in range(0, len(data), PIECE):
+        yield data[start : start + PIECE]
 
 
 @router.post("/undo", summary="Take a lesson back", openapi_extra=_object(lesson={"type": ["integer", "null"]}))
-async def undo(request: Request, engine: TheEngine, key: TheKey = None) -> JSONResponse:
+async def undo(request: Request, engine: TheTaught, key: TheKey = None) -> JSONResponse:
     """The lesson of that number, or without one the newest that still stands."""
     body = await bodies.json_object(request, the_service(request).options.limits, ("lesson",))
     number = body.get("lesson")
@@ -65,7 +76,7 @@ async def undo(request: Request, engine: TheEngine, key: TheKey = None) -> JSONR
     summary="Rename a class, or merge it into another",
     openapi_extra=_object(to={"type": "string"}, merge={"type": "boolean"}),
 )
-async def rename(request: Request, engine: TheEngine, label: str, key: TheKey = None) -> JSONResponse:
+async def rename(request: Request, engine: TheTaught, label: str, key: TheKey = None) -> JSONResponse:
     """A name that is taken is refused with 409, unless `merge` is true."""
     body = await bodies.json_object(request, the_service(request).options.limits, ("to", "merge"))
     merge = body.get("merge", False)
@@ -76,7 +87,7 @@ async def rename(request: Request, engine: TheEngine, label: str, key: TheKey = 
 
 
 @router.delete("/classes/{label:path}", summary="Forget a class")
-async def forget(engine: TheEngine, label: str, key: TheKey = None) -> JSONResponse:
+async def forget(engine: TheTaught, label: str, key: TheKey = None) -> JSONResponse:
     return _changed(await done(engine.forget(label, key)), "forgotten")
 
 

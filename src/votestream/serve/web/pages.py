@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
+from votestream.serve.follower import Follower
 from votestream.serve.messages import NotThere
 from votestream.serve.web import metrics
 from votestream.serve.web.service import the_service
@@ -80,15 +81,23 @@ async def health() -> JSONResponse:
 
 @router.get("/readyz", summary="Whether the service is ready to predict")
 async def readiness(request: Request) -> JSONResponse:
-    """503 while a model is being loaded and while the service stops. A full disk is named, and predictions go on."""
+    """503 while a model is being loaded and while the service stops. A full disk is named, and predictions go on.
+
+    A copy of another service's model says that it is one, and whether it is stale; with --max-stale, 503 if so.
+    """
     service = the_service(request)
     states = {engine.state for engine in service.engines.values()} | ({"stopping"} if service.stopping else set())
     ready = states == {"ready"}
     # It is open to all, so that no model's name and no path is told.
     problem = any(engine.problem for engine in service.engines.values())
     problems = [f"A model is {state}." for state in sorted(states - {"ready"})]
-    problems += ["Something keeps a model from learning, or its file from being written: see /v1/model."] * problem
-    return JSONResponse({"ready": ready, "problems": problems}, 200 if ready else 503)
+    problems += [
+        "Something keeps a model from learning, or a file or a copy from being up to date: see /v1/model."
+    ] * problem
+    about: dict[str, Any] = {"ready": ready, "problems": problems}
+    if copies := [engine for engine in service.engines.values() if isinstance(engine, Follower)]:
+        about |= {"following": True, "stale": any(copy.stale for copy in copies)}
+    return JSONResponse(about, 200 if ready else 503)
 
 
 @router.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)

@@ -36,6 +36,7 @@ ALWAYS = {
     "permissions-policy": "camera=(self), microphone=(), geolocation=()",
 }
 CORS_METHODS = "GET, POST, DELETE"
+EXPOSED = "etag, retry-after, votestream-writer"
 CORS_HEADERS = "authorization, content-type, idempotency-key, if-none-match"
 
 
@@ -177,7 +178,7 @@ def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
 def _with_headers(send: Send, origin: str | None) -> Send:
     added = dict(ALWAYS)
     if origin is not None:
-        added |= {"access-control-allow-origin": origin, "access-control-expose-headers": "etag, retry-after"}
+        added |= {"access-control-allow-origin": origin, "access-control-expose-headers": EXPOSED}
         added |= {"vary": "Origin", "cross-origin-resource-policy": "cross-origin"}
     more = _encoded(added)
 

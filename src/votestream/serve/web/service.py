@@ -10,10 +10,12 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Header, Request
 
 from votestream.serve.engine import Engine
-from votestream.serve.messages import NotThere
+from votestream.serve.follower import Follower
+from votestream.serve.messages import NotThere, ReadOnly
 from votestream.serve.web.metrics import Counts
 from votestream.serve.web.options import Options
 
+Served = Engine | Follower
 T = TypeVar("T")
 KEY_HELP = "The same key with the same request gives the first answer again, and learns nothing twice."
 
@@ -21,14 +23,15 @@ KEY_HELP = "The same key with the same request gives the first answer again, and
 class Service:
     """The models that are served, and how."""
 
-    def __init__(self, engines: Mapping[str, Engine], options: Options) -> None:
+    def __init__(self, engines: Mapping[str, Served], options: Options) -> None:
         self.engines, self.options = dict(engines), options
         self.counts = Counts()
         self.streams = 0  # readers of events
         self.annotating = asyncio.Lock()
+        self.packing = asyncio.Lock()  # of model files
         self.stopping = False
 
-    def engine(self, name: str | None) -> Engine:
+    def engine(self, name: str | None) -> Served:
         """The model of that name, or the only one."""
         if name is None and len(self.engines) == 1:
             return next(iter(self.engines.values()))
@@ -44,8 +47,16 @@ def the_service(request: Request) -> Service:
     return service
 
 
-async def the_engine(request: Request) -> Engine:
+async def the_engine(request: Request) -> Served:
     return the_service(request).engine(request.path_params.get("name"))
+
+
+async def the_taught(request: Request) -> Engine:
+    """For what changes a model: a copy is refused before anything of the body is read."""
+    engine = await the_engine(request)
+    if isinstance(engine, Follower):
+        raise ReadOnly(engine.writer)
+    return engine
 
 
 async def done(work: Future[T]) -> T:
@@ -53,5 +64,6 @@ async def done(work: Future[T]) -> T:
     return await asyncio.wrap_future(work)
 
 
-TheEngine = Annotated[Engine, Depends(the_engine)]
+TheEngine = Annotated[Served, Depends(the_engine)]
+TheTaught = Annotated[Engine, Depends(the_taught)]
 TheKey = Annotated[str | None, Header(alias="idempotency-key", description=KEY_HELP)]

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from votestream.serve.messages import BadRequest, Label
 from votestream.serve.web import answers, bodies
-from votestream.serve.web.service import TheEngine, TheKey, done, the_service
+from votestream.serve.web.service import TheEngine, TheKey, TheTaught, done, the_service
 
 TOP = 5  # probabilities given, unless another number is asked for
 WIDEST = 100_000
@@ -51,7 +51,7 @@ router = APIRouter()
 
 
 @router.post("/learn", summary="Learn images of a class", openapi_extra=IMAGES)
-async def learn(request: Request, engine: TheEngine, label: str, task: Task = None, key: TheKey = None) -> JSONResponse:
+async def learn(request: Request, engine: TheTaught, label: str, task: Task = None, key: TheKey = None) -> JSONResponse:
     """Answers when the lessons are on disk. Each file is a lesson; files that cannot be read are named."""
     uploads = await bodies.images(request, the_service(request).options.limits)
     outcome = await done(engine.learn(uploads, label, _task(task), key))
@@ -79,7 +79,7 @@ async def predict(request: Request, engine: TheEngine, top: Top = TOP) -> JSONRe
 )
 async def learn_features(
     request: Request,
-    engine: TheEngine,
+    engine: TheTaught,
     key: TheKey = None,
     width: Width = None,
     label: Annotated[

@@ -1,0 +1,85 @@
+"""What `votestream bench run` runs: a suite with what the command's options add and take away."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+# Learners and streams bring torch along, so they are imported by the functions: --help should not wait for it.
+if TYPE_CHECKING:
+    from votestream.bench.runs import Suite
+
+
+class Preset(str, Enum):
+    short = "short"
+
+
+def asked_suite(
+    name: str, methods: list[str] | None, streams: list[str] | None, budgets: list[int] | None,
+    learners: list[str] | None, settings: list[str] | None, backbone: str | None, preset: Preset | None,
+    limit: int | None, validate: bool,
+) -> Suite:  # fmt: skip
+    """The suite with what the command adds and takes away."""
+    from votestream.bench.finding import added_methods, is_own_stream, the_backbone
+    from votestream.bench.runs import StreamSpec
+    from votestream.bench.suites import HELD_OUT, find_suite
+
+    suite = find_suite(name)
+    if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
+        suite = replace(find_suite(name, the_backbone(backbone, "cpu").feature_dim), backbone=backbone)
+    if settings and not learners:
+        raise ValueError("--set is for a learner given by --learner.")
+    extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
+    suite = suite.of_length("full" if preset is None else preset.value)
+    suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
+    own = [spec for spec in streams or [] if is_own_stream(spec)]
+    patterns = [spec for spec in streams or [] if spec not in own]
+    suite = replace(suite, streams=()) if own and not patterns else suite.only_streams(patterns)
+    specs = [*suite.streams, *(StreamSpec(spec) for spec in own)]
+    more: dict[str, Any] = {"test_share": HELD_OUT} if validate or suite.chooses else {}
+    more |= {} if limit is None else {"limit": limit}
+    return replace(suite, streams=tuple(replace(spec, options={**spec.options, **more}) for spec in specs))
+
+
+def _settings(pairs: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, values as JSON has them, or else as texts."""
+    made = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(f"--set takes NAME=VALUE, not {pair!r}.")
+        try:
+            made[name] = json.loads(value)
+        except json.JSONDecodeError:
+            made[name] = value
+    return made
+
+
+def where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
+    """The suite without the streams whose data is not here, which are named."""
+    from votestream.bench.finding import missing_data
+
+    where = None if data_dir is None else str(data_dir)
+    absent = {stream.name: missing_data(stream, where) for stream in suite.streams}
+    for why in filter(None, absent.values()):
+        typer.echo(f"Left out: {why}", err=True)
+    here = tuple(stream for stream in suite.streams if not absent[stream.name])
+    if not here:
+        raise ValueError(f"None of the streams of {suite.name} has its data here.")
+    return replace(suite, streams=here)
+
+
+def backbone_digest(backbone: str) -> str:
+    from votestream.bench.finding import the_backbone
+
+    return the_backbone(backbone, "cpu").digest[:12]
+
+
+def check_on(on: str) -> None:
+    if on not in ("here", "ray") and not on.startswith("ray://"):
+        raise ValueError(f"--on must be 'here', 'ray' or 'ray://HOST:PORT', got {on!r}")

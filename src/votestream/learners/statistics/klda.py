@@ -1,0 +1,141 @@
+"""KLDA: "Continual Learning Using a Kernel-Based Method Over Foundation Models" (Momeni, Mazumder and Liu, 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from votestream.common.validation import check_choice, check_positive
+from votestream.core.registry import register
+from votestream.core.settings import given_or_preset
+from votestream.learners.statistics.linear_rule import softmax
+from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner, definite_solution
+from votestream.memory import ClassGramSums
+
+ROUNDING = 1e-7  # of sums in float32
+WIDEST = 1e6  # gamma: beyond it no two rows are alike, and at some point float32 overflows
+
+
+@register("klda")
+class KLDA(ScaledLearner):
+    """Linear discriminant analysis on random Fourier features of an RBF kernel, by several draws that are averaged.
+
+    A draw's features h = cos(x W + b), W normal and b uniform, have products that estimate the kernel
+    exp(-gamma |x - x'|² / (D scale²)); the factor sqrt(2 / M) changes no answer and is left out. In their space classes
+    have means m_c and share the covariance S within them: the score is h S' m_c - m_c S' m_c / 2, S' the inverse of S,
+    shrunk as `slda` does it. The answer is the mean of the draws' softmaxes. One draw is the arithmetic of `randumb`.
+
+    Kept for each draw: 4 M (M + C) + 8 C bytes, from which S follows; W and b, 4 M (D + 1), made from the seed and
+    not in the file; at most 128 rows that wait. Learning costs M² multiplications a sample and draw, solving M³ / 3.
+
+    Parameters
+    ----------
+    projection : M, the random features of a draw.
+    draws : E, the ensemble.
+    gamma : of the kernel. The paper's own sigma is gamma / (D scale²).
+    scale : what features are divided by; "auto" is the root mean square of the first row, as a power of two. Models
+        that are to be merged need the same.
+    shrinkage : epsilon of S, as in `slda`, above 0, at most 1; "oas" estimates it (Chen et al., 2010).
+    preset : "paper" takes the paper's 5,000 random features and 5 draws, unless these are given other values than their
+        defaults.
+    close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
+    batch_size : has no influence on what is learned.
+    seed, device : "auto" is the GPU if there is one.
+    track : predict samples before they are learned (a mini-batch whenever the stream is half as long again, as
+        solving takes seconds), for `track_record`, `unknown_score` and calibrated probabilities.
+
+    >>> import numpy as np, votestream as vs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same sign", "not")  # no line can tell
+    >>> model = vs.KLDA(projection=100, draws=2, gamma=1.0, scale=1.0).partial_fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    sums = ClassGramSums
+    _link = staticmethod(softmax)
+    _fixed: tuple[str, ...] = ("projection", "draws", "gamma", "scale", "preset")
+    _asked_with = ("shrinkage",)
+    _paper: ClassVar = {"projection": 5000, "draws": 5}
+
+    def __init__(
+        self,
+        projection: int = 1000,
+        draws: int = 3,
+        gamma: float = 0.03,
+        scale: float | str = "auto",
+        shrinkage: float | str = 1e-4,
+        preset: str | None = None,
+        close_task_after: int = 20,
+        batch_size: int = 10,
+        seed: int = 0,
+        device: str = "auto",
+        track: bool = False,
+    ) -> None:
+        self.projection = projection
+        self.draws = draws
+        self.gamma = gamma
+        self.scale = scale
+        self.shrinkage = shrinkage
+        self.preset = preset
+        self.close_task_after = close_task_after
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+        self.track = track
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_positive("draws", self.draws, int)
+        check_positive("gamma", self.gamma)
+        if self.gamma > WIDEST:
+            raise ValueError(f"gamma must be at most {WIDEST:g}, got {self.gamma!r}")
+        check_choice("preset", self.preset, (None, "paper"))
+        if self.shrinkage != "oas":
+            check_positive("shrinkage (a number, or 'oas')", self.shrinkage)
+            if float(self.shrinkage) > 1:
+                raise ValueError(f"shrinkage must be at most 1, got {self.shrinkage!r}")
+
+    def _n_features(self) -> int:
+        M: int = given_or_preset(self, "projection", self._paper)
+        return M
+
+    def _n_parts(self) -> int:
+        draws: int = given_or_preset(self, "draws", self._paper)
+        return draws
+
+    def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
+        scale = (2 * self.gamma / width) ** 0.5 / self._scale
+        return [Layer.drawn("cos", width, M, scale, generator, self._place) for _ in range(n_parts)]
+
+    def _heads(self, sums: Iterator[ClassGramSums]) -> list[Head]:
+        return [self._discriminant(layer, each) for layer, each in zip(self._layers, sums, strict=True)]
+
+    def _discriminant(self, layer: Layer, sums: ClassGramSums) -> Head:
+        """Weights S' (m_c - m) and biases, about the overall mean m, which changes no decision and saves digits."""
+        S, means = sums.within(len(self._index))
+        shrinkage = oas(S, int(sums.counts.sum())) if self.shrinkage == "oas" else float(self.shrinkage)
+        variance = max(float(S.diagonal().mean()), ROUNDING)  # classes of one sample have none
+        shares = torch.from_numpy(sums.counts / sums.counts.sum()).to(S)
+        centre = (means @ shares)[:, None]
+        apart = means - centre
+        weights, _ = definite_solution((1 - shrinkage) * S, apart, shrinkage * variance)
+        bias = -0.5 * (apart * weights).sum(0)
+        tables = (self._place.put(table.cpu().numpy()) for table in (weights, centre[:, 0], bias))
+        return Head(layer, next(tables), shrinkage, *tables)
+
+
+def oas(S: torch.Tensor, samples: int) -> float:
+    """The shrinkage of a covariance of so many samples that is expected to be nearest to the truth, were it Gaussian.
+
+    >>> round(oas(torch.diag(torch.tensor([1.0, 2.0, 3.0])), samples=100), 3)
+    0.203
+    """
+    M = len(S)
+    squares, trace = float((S * S).sum()), float(S.trace()) ** 2
+    apart = (samples + 1 - 2 / M) * (squares - trace / M)
+    return float(np.clip(((1 - 2 / M) * squares + trace) / apart, 1e-6, 1)) if apart > 0 else 1.0

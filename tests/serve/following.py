@@ -1,0 +1,99 @@
+"""A writer and followers of it, in this process, over real connections."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from serve.running import listening
+from serve.taught import rows_of
+from votestream.serve.engine import Engine
+from votestream.serve.follower import Follower
+from votestream.serve.settings import EngineSettings
+from votestream.serve.upstream import Upstream
+from votestream.serve.web.app import create_app
+from votestream.serve.web.options import Limits, Options
+
+ON_CPU = EngineSettings(device="cpu")
+
+
+@contextmanager
+def writing(path, port=0, learner=None, **options):
+    """An engine, and the address at which it is served."""
+    new = None if path.exists() else "pixels"
+    engine = Engine.open(path, EngineSettings(backbone=new, learner=learner, device="cpu"))
+    try:
+        with listening(create_app({"shop": engine}, Options(**options)), Limits(), port=port) as port:
+            yield engine, f"http://127.0.0.1:{port}"
+    finally:
+        engine.close()
+
+
+@contextmanager
+def following(path, address, max_stale=None, settings=ON_CPU, **how):
+    follower = Follower.open(path, Upstream(address, **how), settings, max_stale)
+    try:
+        yield follower
+    finally:
+        follower.close()
+
+
+def refused(path, address, **how):
+    """For `pytest.raises`: a follower that must not be opened."""
+    with following(path, address, **how):
+        pytest.fail("it was opened")
+
+
+def teach(engine, *labels, seed=0):
+    """A row of each label, each a lesson of its own."""
+    for place, label in enumerate(labels):
+        engine.learn_features(rows_of(label, seed=seed + place), [label]).result()
+
+
+def lesson_of(engine):
+    return engine.describe()["lesson"]
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@contextmanager
+def answering(*answers):
+    """The address of a server that sends each connection the next of the answers as it is, the last one for ever.
+
+    The requests that it got are listed in the second thing it gives.
+    """
+    requests = []
+
+    def serve():
+        for number in range(1000):
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                requests.append(connection.recv(65536).decode())
+                connection.sendall(answers[min(number, len(answers) - 1)])
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", requests
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+            thread.join()
+
+
+def http(status, body=b"", **headers):
+    """An answer's bytes."""
+    told = {"content-length": len(body), **{name.replace("_", "-"): value for name, value in headers.items()}}
+    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    return f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode() + body

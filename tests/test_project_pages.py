@@ -57,9 +57,10 @@ def test_the_readme_is_a_newcomers_screen():
 
 
 def test_the_workflow_runs_what_ci_runs():
-    commands = re.findall(r"^make (.*)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.M)
+    commands = re.findall(r"^make ([\w-]+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.M)
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
     once = re.search(r"target: \[(.*)\]", workflow)[1].split(", ")
+    assert len(commands) > 3
     assert [command for command in commands if command not in ("test", *once)] == []
 
 

@@ -16,7 +16,11 @@ from votestream.memory import ClassMoments
 
 @register("srda")
 class StreamingRDA(MomentLearner):
-    """A mean and a covariance of its own for every class, shrunk towards the shared one; the likeliest class decides.
+    r"""A mean and a covariance of its own for every class, shrunk towards the shared one; the likeliest class decides.
+
+    .. math::
+        \hat y = \arg\max_c \; \log \frac{n_c}{n} + \log N(x; \mu_c, S_c), \qquad
+        S_c = (1 - \varepsilon) \left(\alpha \Sigma_c + (1 - \alpha) \Sigma\right) + \varepsilon v I
 
     Sigma_c is the covariance of class c, Sigma that within the classes of every sample seen, and class c is a
     Gaussian with the covariance (1 - epsilon) (alpha Sigma_c + (1 - alpha) Sigma) + epsilon v I. So alpha = 1 is
@@ -28,6 +32,11 @@ class StreamingRDA(MomentLearner):
     Kept: 8 C (D + 1) + 4 C D² bytes, the scatters in float32, and at most 1024 rows that wait to be merged; having
     answered, as much again for the inverses. Sigma is their sum and not kept. `gaussian_voting` is a near relative: it
     keeps the strongest directions of each class only, and believes those of classes with few samples less.
+
+    Take it to compare with `gaussian_voting`, which keeps less and is ahead of it on both CIFARs.
+
+    Reference: Joe Khawand, Peter Hanappe and David Colliaux, "Continual Learning with Deep Streaming Regularized
+    Discriminant Analysis", ICCV workshops 2023.
 
     Parameters
     ----------

@@ -23,11 +23,9 @@ WIDEST = 1e6  # gamma: beyond it no two rows are alike, and at some point float3
 class KLDA(ScaledLearner):
     r"""Linear discriminant analysis on random Fourier features of an RBF kernel, by several draws that are averaged.
 
-    With h the features of a draw, m the means of the classes and S the covariance within them, of E draws:
-
     .. math::
-        \hat y = \arg\max_c \; \frac1E \sum_e \operatorname{softmax}
-        \left( h^\top S^{-1} m_c - \tfrac12 m_c^\top S^{-1} m_c \right)
+        \hat y = \arg\max_c \; \frac{1}{E} \sum_e \operatorname{softmax}_c \left(h_e^\top S_e^{-1} m_{e,c}
+        - \tfrac{1}{2} m_{e,c}^\top S_e^{-1} m_{e,c}\right), \qquad h_e = \cos(x W_e + b_e)
 
     A draw's features h = cos(x W + b), W normal and b uniform, have products that estimate the kernel
     exp(-gamma |x - x'|² / (D scale²)); the factor sqrt(2 / M) changes no answer and is left out. In their space classes
@@ -37,10 +35,10 @@ class KLDA(ScaledLearner):
     Kept for each draw: 4 M (M + C) + 8 C bytes, from which S follows; W and b, 4 M (D + 1), made from the seed and
     not in the file; at most 128 rows that wait. Learning costs M² multiplications a sample and draw, solving M³ / 3.
 
-    Take it where classes are not told apart by lines and memory is free: it lives on thousands of random features.
+    Take it to compare with, and with as many random features as there is room for.
 
     Reference: Saleh Momeni, Sahisnu Mazumder and Bing Liu, "Continual Learning Using a Kernel-Based Method Over
-    Foundation Models", arXiv 2412.15571, 2024.
+    Foundation Models", AAAI 2025.
 
     Parameters
     ----------

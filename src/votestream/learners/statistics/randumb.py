@@ -12,7 +12,8 @@ from votestream.learners.statistics.klda import KLDA
 class RanDumb(KLDA):
     r"""Random Fourier features, decorrelated by the covariance that all classes share; the nearest class mean decides.
 
-    .. math:: \hat y = \arg\min_c \; (h - m_c)^\top S^{-1} (h - m_c), \qquad h = \cos(x W + b)
+    .. math::
+        \hat y = \arg\min_c \; (h - m_c)^\top S^{-1} (h - m_c), \qquad h = \cos(x W + b)
 
     h = cos(x W + b) as in `klda`, and the distance to class c is (h - m_c) S' (h - m_c), S' the inverse of the shrunk
     covariance within the classes. The nearest mean by this distance is the class of the largest linear discriminant, so
@@ -22,10 +23,10 @@ class RanDumb(KLDA):
     Kept: 4 M (M + C) + 8 C bytes; W and b, 4 M (D + 1), made from the seed and not in the file; at most 128 rows that
     wait. Learning costs M² multiplications a sample, solving M³ / 3.
 
-    Take it to compare with `KLDA`: one draw, and the paper's own values.
+    Take it to compare with: what one draw of `klda` is worth.
 
-    Reference: Ameya Prabhu, Shiven Sinha, Ponnurangam Kumaraguru, Philip Torr, Ozan Sener and Puneet Dokania, "Random
-    Representations Outperform Online Continually Learned Representations", NeurIPS 2024.
+    Reference: Ameya Prabhu et al., "Random Representations Outperform Online Continually Learned Representations",
+    NeurIPS 2024.
 
     Parameters
     ----------

@@ -19,8 +19,7 @@ class StreamingRDA(MomentLearner):
     r"""A mean and a covariance of its own for every class, shrunk towards the shared one; the likeliest class decides.
 
     .. math::
-        \hat y = \arg\max_c \; \log\frac{n_c}{n} - \tfrac12 \log\det S_c
-        - \tfrac12 (x - \mu_c)^\top S_c^{-1} (x - \mu_c), \qquad
+        \hat y = \arg\max_c \; \log \frac{n_c}{n} + \log N(x; \mu_c, S_c), \qquad
         S_c = (1 - \varepsilon) \left(\alpha \Sigma_c + (1 - \alpha) \Sigma\right) + \varepsilon v I
 
     Sigma_c is the covariance of class c, Sigma that within the classes of every sample seen, and class c is a
@@ -34,10 +33,10 @@ class StreamingRDA(MomentLearner):
     answered, as much again for the inverses. Sigma is their sum and not kept. `gaussian_voting` is a near relative: it
     keeps the strongest directions of each class only, and believes those of classes with few samples less.
 
-    Take it where a full covariance of each class has room, 4 D² bytes; `GaussianVoting` is its near relative in less.
+    Take it to compare with `gaussian_voting`, which keeps less and is ahead of it on both CIFARs.
 
     Reference: Joe Khawand, Peter Hanappe and David Colliaux, "Continual Learning with Deep Streaming Regularized
-    Discriminant Analysis", arXiv 2309.08353, 2023.
+    Discriminant Analysis", ICCV workshops 2023.
 
     Parameters
     ----------

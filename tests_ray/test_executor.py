@@ -108,8 +108,10 @@ def test_another_version_on_the_nodes_is_refused_with_a_sentence(place, monkeypa
 
 
 def test_there_is_a_worker_for_each_cpu_of_the_cluster(place):
+    there = int(ray.cluster_resources()["CPU"])  # 6, and those of a killed node until Ray has noticed
     with executor("ray") as all_of_it:
-        assert (all_of_it.name, all_of_it.workers) == ("ray", 6)
+        assert (all_of_it.name, all_of_it.workers) == ("ray", there)
+    assert there >= 6
 
 
 def test_a_connection_that_the_program_opened_stays_open(place):

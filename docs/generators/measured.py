@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from votestream.bench.plot import plot_suite
+from votestream.bench.plot import plot_suite, plot_suites
 from votestream.bench.results import Results
 from votestream.bench.runs import Suite
 from votestream.bench.suites import all_suites, find_suite
@@ -16,6 +16,7 @@ from votestream.common.printing import size
 SHOWN, ELSE = ("online", "offline"), "bytes"
 PLACES = (("online", "split-cifar100"), ("bytes", "split-cifar100"), ("offline", "CIFAR-100, steps of 10"))
 OURS = "gaussian_voting"
+PAPERS_TABLES = ("online", "ablation", "augmentation", "offline")
 
 
 class Measured:
@@ -103,10 +104,11 @@ class Measured:
         return True
 
     def write_figures(self, folder: Path) -> None:
-        """A page with the plot of every suite that has one."""
+        """A page with the plot of every suite that has one, and all of them beside the paper."""
         folder.mkdir(parents=True)
         tables = sorted(path.stem for path in (folder.parent / "tables").glob("*.md"))
         lines = ["# Figures and tables", "", "Made from the rows in `results/` when this site was built.", ""]
+        lines += self._against_paper(folder)
         for suite in all_suites():
             rows = self.rows(suite.name)
             if suite.plot and rows:
@@ -114,21 +116,35 @@ class Measured:
         lines += ["```{toctree}", ":hidden:", "", *(f"../tables/{name}" for name in tables), "```"]
         (folder / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
+    def _against_paper(self, folder: Path) -> list[str]:
+        found = [(replace(find_suite(name), plot="paper"), self.rows(name)) for name in PAPERS_TABLES]
+        plot_suites(found, folder / "against_the_paper.png")
+        command = f"votestream bench plot {' '.join(PAPERS_TABLES)} --kind paper"
+        return [
+            *(
+                "## Against the paper",
+                "",
+                "The paper's figures and ours, side by side.",
+                "",
+                f"Command: `{command}`.",
+                "",
+            ),
+            *_image("against_the_paper", "The paper's figures and ours, method by method"),
+        ]
+
     def _figure(self, suite: Suite, rows: Rows, folder: Path, with_table: bool) -> list[str]:
         plot_suite(suite, rows, folder / f"{suite.name}.png")
         table = f"[table](../tables/{suite.name}.md), " if with_table else ""
         return [
             *(f"## {suite.title}", "", note(suite), ""),
             f"See also: {table}[rows](../../results/{suite.name}.csv). Command: `votestream bench plot {suite.name}`.",
-            *(
-                "",
-                f"```{{image}} {suite.name}.png",
-                f":alt: {suite.title}",
-                ":width: 100%",
-                "```",
-                "",
-            ),  # links to itself
+            *("", *_image(suite.name, suite.title)),
         ]
+
+
+def _image(name: str, alt: str) -> list[str]:
+    """An image that links to itself in full size."""
+    return [f"```{{image}} {name}.png", f":alt: {alt}", ":width: 100%", "```", ""]
 
 
 def _list_table(block: Block) -> list[str]:

@@ -128,7 +128,7 @@ class Follower(PredictingEngine):
             except Exception as problem:
                 self._trouble("events", _said(problem))
             with self._changed:
-                self._asked_for = True  # where only events do not come through, the file still may
+                self._told, self._asked_for = 0, True  # where only events do not come through, the file still may
                 self._changed.notify_all()
             self._stopped.wait(_pause(attempt))
             attempt += 1
@@ -154,6 +154,11 @@ class Follower(PredictingEngine):
     @property
     def _behind(self) -> bool:
         return self._version is None or self._told > self._version.lesson
+
+    def _note_caught_up(self) -> None:
+        with self._changed:
+            if not self._behind:
+                self._behind_since = None
 
     # ---- fetching -------------------------------------------------------------------------------
 
@@ -189,6 +194,7 @@ class Follower(PredictingEngine):
         told = self._told
         self._copy.update(self._show)
         self._contact = time.monotonic()
+        self._note_caught_up()
         if self._behind and (now := self._shown.number) < told:
             raise Unreachable(
                 f"{self._upstream.url} tells of lesson {told} and sends lesson {now}: something between may keep old "
@@ -209,10 +215,8 @@ class Follower(PredictingEngine):
         if backbone != before.backbone:
             old, self._sight = self._looker, Sight(backbone, False, self.settings)
             self._looker = Looker(self._sight, self._seen, self.settings)
-        with self._changed:
-            self._shown, self._version = view, version
-            if not self._behind:
-                self._behind_since = None
+        self._shown, self._version = view, version
+        self._note_caught_up()
         if old is not None:
             old.close()
         self._counts["updates"] += 1

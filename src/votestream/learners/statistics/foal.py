@@ -14,7 +14,11 @@ from votestream.memory import GramSums
 
 @register("foal")
 class FOAL(ScaledLearner):
-    """Recursive least squares of the one-hot labels on random features h = sigmoid(x W / scale), W fixed.
+    r"""Recursive least squares of the one-hot labels on random features h = sigmoid(x W / scale), W fixed.
+
+    .. math::
+        \hat y = \arg\max_c \; \left[ h(x)^\top (G + \lambda I)^{-1} Q \right]_c, \qquad
+        G = \sum_i h_i h_i^\top, \quad Q = \sum_i h_i y_i^\top
 
     The weights are (G + lambda I)^-1 Q with G = sum h h^T and Q = sum h y^T, always. The paper's recursion brings the
     inverse up to date for every mini-batch (Woodbury's identity); here G and Q stream in, in float32, and the same
@@ -26,6 +30,11 @@ class FOAL(ScaledLearner):
 
     Kept: 4 M (M + C) bytes; W, 4 D M, made from the seed and not in the file; at most 128 rows that wait. Learning
     costs M² multiplications a sample, solving M³ / 3.
+
+    Take it to compare with `RanPAC`: a sigmoid for the ReLU, and lambda given.
+
+    Reference: Huiping Zhuang et al., "F-OAL: Forward-only Online Analytic Learning with Fast Training and Low Memory in
+    Class Incremental Learning", NeurIPS 2024.
 
     Parameters
     ----------

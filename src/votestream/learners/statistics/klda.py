@@ -21,7 +21,13 @@ WIDEST = 1e6  # gamma: beyond it no two rows are alike, and at some point float3
 
 @register("klda")
 class KLDA(ScaledLearner):
-    """Linear discriminant analysis on random Fourier features of an RBF kernel, by several draws that are averaged.
+    r"""Linear discriminant analysis on random Fourier features of an RBF kernel, by several draws that are averaged.
+
+    With h the features of a draw, m the means of the classes and S the covariance within them, of E draws:
+
+    .. math::
+        \hat y = \arg\max_c \; \frac1E \sum_e \operatorname{softmax}
+        \left( h^\top S^{-1} m_c - \tfrac12 m_c^\top S^{-1} m_c \right)
 
     A draw's features h = cos(x W + b), W normal and b uniform, have products that estimate the kernel
     exp(-gamma |x - x'|² / (D scale²)); the factor sqrt(2 / M) changes no answer and is left out. In their space classes
@@ -30,6 +36,11 @@ class KLDA(ScaledLearner):
 
     Kept for each draw: 4 M (M + C) + 8 C bytes, from which S follows; W and b, 4 M (D + 1), made from the seed and
     not in the file; at most 128 rows that wait. Learning costs M² multiplications a sample and draw, solving M³ / 3.
+
+    Take it where classes are not told apart by lines and memory is free: it lives on thousands of random features.
+
+    Reference: Saleh Momeni, Sahisnu Mazumder and Bing Liu, "Continual Learning Using a Kernel-Based Method Over
+    Foundation Models", arXiv 2412.15571, 2024.
 
     Parameters
     ----------

@@ -10,7 +10,9 @@ from votestream.learners.statistics.klda import KLDA
 
 @register("randumb")
 class RanDumb(KLDA):
-    """Random Fourier features, decorrelated by the covariance that all classes share; the nearest class mean decides.
+    r"""Random Fourier features, decorrelated by the covariance that all classes share; the nearest class mean decides.
+
+    .. math:: \hat y = \arg\min_c \; (h - m_c)^\top S^{-1} (h - m_c), \qquad h = \cos(x W + b)
 
     h = cos(x W + b) as in `klda`, and the distance to class c is (h - m_c) S' (h - m_c), S' the inverse of the shrunk
     covariance within the classes. The nearest mean by this distance is the class of the largest linear discriminant, so
@@ -19,6 +21,11 @@ class RanDumb(KLDA):
 
     Kept: 4 M (M + C) + 8 C bytes; W and b, 4 M (D + 1), made from the seed and not in the file; at most 128 rows that
     wait. Learning costs M² multiplications a sample, solving M³ / 3.
+
+    Take it to compare with `KLDA`: one draw, and the paper's own values.
+
+    Reference: Ameya Prabhu, Shiven Sinha, Ponnurangam Kumaraguru, Philip Torr, Ozan Sener and Puneet Dokania, "Random
+    Representations Outperform Online Continually Learned Representations", NeurIPS 2024.
 
     Parameters
     ----------

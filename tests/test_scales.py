@@ -74,8 +74,18 @@ def test_a_wide_model_of_large_features_answers():
     check(vs.GaussianVoting(device="cpu").partial_fit(X, y), X[:20])
 
 
-@pytest.mark.parametrize("offset", [1e6, np.linspace(-1e4, 1e4, 12)])
-@pytest.mark.parametrize("name", ["candidates_voting", "er_features"])
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [
+        *(
+            (name, offset)
+            for name in ("candidates_voting", "er_features")
+            for offset in (1e6, np.linspace(-1e4, 1e4, 12))
+        ),
+        ("ranpac", 1e6),
+        ("klda", 1e6),
+    ],
+)
 def test_a_head_that_offsets_leave_at_chance_says_so(name, offset):
     stream = Stream()
     with pytest.warns(UserWarning, match="subtract their mean first") as told:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 LARGEST = 1e12  # beyond it float32 products may overflow
 OUTLYING = 1e9  # rows to learn that would drown all others, in units in which features began near 1
 LONGEST = 1024  # bits of a label that is an integer: longer ones could not be written down in a file
@@ -108,7 +111,7 @@ def check_reach(X: NDArray[np.float32], unit: float, largest: float = OUTLYING) 
         )
 
 
-def warn_of_offsets(X: NDArray[np.float32], common: float, differing: float, stacklevel: int) -> None:
+def warn_of_offsets(X: NDArray[np.float32], common: float, differing: float) -> None:
     """Warn where features vary little about their means: the means are larger than so many times the variation.
 
     common: bearable in what all features share; differing: in what they do not.
@@ -121,8 +124,16 @@ def warn_of_offsets(X: NDArray[np.float32], common: float, differing: float, sta
         warnings.warn(
             f"features vary by {variation:.2g} about means of {np.abs(means).mean():.2g}: this learner learns little "
             "from such features; subtract their mean first, or use GaussianVoting",
-            stacklevel=stacklevel + 1,
+            stacklevel=_callers_level(),
         )
+
+
+def _callers_level() -> int:
+    """The `stacklevel` of a warning that points at the line outside of this package which led to it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def check_column_names(

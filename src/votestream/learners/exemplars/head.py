@@ -46,7 +46,7 @@ class GrowingHead:
 
     def begin(self, X: NDArray[np.float32]) -> None:
         """Warn where SGD will not get far: what these rows share swamps what tells them apart."""
-        warn_of_offsets(X, common=1e5 if self._centre else 50, differing=50, stacklevel=6)
+        warn_of_offsets(X, common=1e5 if self._centre else 50, differing=50)
 
     def grow(self, n_classes: int, generator: torch.Generator) -> None:
         """Rows for new classes, drawn as a linear layer's by default: uniform in ±1/sqrt(D)."""

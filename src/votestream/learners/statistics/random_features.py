@@ -71,7 +71,7 @@ class RandomFeaturesLearner(Learner):
     # ---- learning -------------------------------------------------------------------------------
 
     def _begin(self, X: NDArray[np.float32]) -> None:
-        warn_of_offsets(X, common=3e4, differing=3e4, stacklevel=4)  # the sums, in float32, would hold nothing else
+        warn_of_offsets(X, common=3e4, differing=3e4)  # the sums, in float32, would hold nothing else
         self._allocate(X.shape[1], self._n_features(), self.seed, self._n_parts())
 
     def _n_features(self) -> int:

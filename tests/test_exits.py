@@ -175,7 +175,13 @@ def test_a_warning_is_one_plain_line_however_often_it_was_given(place, monkeypat
 # ---- results of the checkout --------------------------------------------------------------------
 
 
-def test_the_checkouts_results_are_found_from_any_folder_and_that_is_said():
+@pytest.fixture
+def from_checkout(monkeypatch):
+    """As where the package was installed with -e, whatever it was installed from here."""
+    monkeypatch.setattr("votestream.bench.results.CHECKOUT", CHECKOUT)
+
+
+def test_the_checkouts_results_are_found_from_any_folder_and_that_is_said(from_checkout):
     result = run("bench", "table", "smoke")
     assert result.exit_code == 0
     assert result.stderr == f"note: results are read from {CHECKOUT / 'results'}: there are none in this folder.\n"
@@ -193,7 +199,7 @@ def test_without_a_checkout_it_is_said_where_to_stand(tmp_path, monkeypatch):
     assert run("bench", "list").exit_code == 0
 
 
-def test_results_of_this_folder_come_first_and_those_of_the_checkout_are_named():
+def test_results_of_this_folder_come_first_and_those_of_the_checkout_are_named(from_checkout):
     Results("results/smoke.csv").append({"method": "mine", "seed": 0, "Last": 48.7, "stream": "sample"})
     result = run("bench", "table", "online")
     assert result.exit_code == 2

@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 import votestream as vs
 from conftest import ImageStream, make_on_network
 from votestream.core.registry import LEARNERS
+from votestream.io import partial_files as partial
 from votestream.io.partial_files import beside
 
 
@@ -216,3 +217,15 @@ def test_a_model_that_has_diverged_does_not_replace_a_good_file(tmp_path):
     with pytest.raises(ValueError, match=r"has diverged .* and is not saved"):
         model.save(tmp_path / "m.safetensors")
     assert (tmp_path / "m.safetensors").read_bytes() == good
+
+
+def test_without_file_locks_as_on_windows_a_save_is_whole_and_removes_what_a_dead_writer_left(monkeypatch, tmp_path):
+    monkeypatch.setattr(partial, "fcntl", None)
+    path = tmp_path / "m"
+    left = tmp_path / f".m.abcdefgh{partial.SUFFIX}"
+    left.write_bytes(b"half a model")
+    with pytest.raises(TypeError):
+        partial.write_whole(path, "no bytes")
+    assert list(tmp_path.iterdir()) == []
+    partial.write_whole(path, b"a whole one")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("m", b"a whole one")]

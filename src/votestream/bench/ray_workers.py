@@ -63,7 +63,7 @@ class RayWorkers:
             except self._cluster.deadly as error:
                 deaths = self._deaths[run.key] = self._deaths.get(run.key, 0) + 1
                 if deaths == MOST_DEATHS:
-                    why = " ".join(str(error).split())
+                    why = " ".join(str(error).split()).partition(". ")[0]  # what to read in Ray's logs follows
                     yield Report(run, error=f"{MOST_DEATHS} of Ray's workers died at it, the last because: {why}")
                 else:
                     self.start(run)

@@ -217,6 +217,7 @@ def test_a_writer_that_is_killed_and_restarted_is_followed_again_and_the_followe
             asking.start()
             try:
                 running.process.kill()
+                running.process.wait(30)  # it holds the model's lock as long as it is there
                 until(lambda: follower.problem is not None)
                 with writing(model, port) as (engine, _):
                     teach(engine, "owl")

@@ -46,9 +46,9 @@ class RayCluster:
 
     def close(self) -> None:
         """Disconnect, if this opened the connection; a cluster that was started for it ends."""
-        self._quiet(False)
         if self._opened:
-            self.ray.shutdown()
+            self.ray.shutdown()  # first: notes of a worker that died a moment ago still arrive until then
+        self._quiet(False)
 
     @property
     def deadly(self) -> tuple[type[Exception], ...]:

@@ -50,11 +50,13 @@ def test_groups_grow_to_sixteen_and_no_further():
 
 
 class Items(Here):
-    """Counts what the driver hands out."""
+    """Counts what the driver hands out, and what comes back."""
 
     def run(self, make, items):
-        self.sizes = []
-        return super().run(make, self._counted(items))
+        self.sizes, self.back = [], []
+        for number, blob in super().run(make, self._counted(items)):
+            self.back.append(len(blob))
+            yield number, blob
 
     def _counted(self, items):
         for item in items:
@@ -76,6 +78,17 @@ def test_a_driver_that_cannot_keep_up_has_workers_merge_and_the_model_is_the_sam
         most.append(max(place.sizes))
     assert most[0] == 1 < most[1]
     assert models[0] == models[1]
+
+
+def test_parts_larger_than_their_features_are_merged_by_workers_until_they_are_not(monkeypatch):
+    monkeypatch.setattr(job, "BUSY", 2.0)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1600, 800)).astype(np.float32), rng.integers(0, 2, 1600)
+    place = Items()
+    vs.learn(X, y, vs.GaussianVoting(), on=place, chunk=100)  # W takes 1.4 MB, 100 rows 0.3 MB
+    assert place.sizes == [1, 1, 2, 4, 8]
+    heavy = [size > 4 * 800 * 100 * chunks for size, chunks in zip(place.back, place.sizes, strict=True)]
+    assert heavy == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize("settings", [{"name": "candidates_voting"}, {"name": "ncm", "track": True}])

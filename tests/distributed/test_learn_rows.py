@@ -15,6 +15,8 @@ import votestream as vs
 from distributed import work
 from votestream.core.saved import parts_of
 from votestream.distributed.executor import Executor, Here, executor
+from votestream.distributed.merge_tree import MergeTree
+from votestream.distributed.parts import merged
 from votestream.io.model_files import packed
 
 WIDTH, CLASSES = 12, 7
@@ -276,3 +278,23 @@ def test_learners_that_train_a_network_are_refused_with_the_way_out():
         vs.learn(np.zeros((2, 32, 32, 3), np.uint8), ["a", "b"], vs.ExperienceReplay())
     with pytest.raises(TypeError, match="model must be a learner, got str"):
         vs.learn([[1.0]], ["a"], "model.safetensors")  # type: ignore[type-var]
+
+
+def test_parts_keep_more_directions_than_the_model_which_keeps_as_many_as_it_was_asked_to():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(4000, 60)) * np.linspace(2, 1, 60)).astype(np.float32)
+    model, tree = vs.learn(X, ["one"] * 4000, vs.GaussianVoting(rank=8), chunk=50), MergeTree(merged)
+    for number in range(80):
+        own = X[50 * number : 50 * number + 50]
+        tree.add(number, vs.GaussianVoting(rank=8, power=1.0).partial_fit(own, ["one"] * 50))
+    assert model.rank == 8
+    assert model.ranks_.tolist() == [8]
+    true = np.linalg.svd(X - X.mean(0), compute_uv=False)[:8]
+    lost, lost_by_eight = (true - one._settled().lengths[0] for one in (model, tree.result()))
+    assert lost.sum() < 0.9 * lost_by_eight.sum()
+
+
+def test_a_model_that_goes_on_keeps_its_rank():
+    X, y = rows(2000, classes=2, width=60)
+    model = vs.GaussianVoting(rank=4).partial_fit(X[:500], y[:500])
+    assert vs.learn(X[500:], y[500:], model, chunk=50).ranks_.tolist() == [4, 4]

@@ -325,6 +325,10 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         for name in self._merged_alike:
             setattr(self, name, getattr(other, name))
 
+    def _part_settings(self) -> dict[str, Any]:
+        """Arguments that learners of parts of the stream have instead, as what they drop is lost to the whole."""
+        return {}
+
     def _settle(self) -> None:
         """No row waits any more to be taken into what is kept."""
 

@@ -58,11 +58,12 @@ def take_over(learner: Any, other: Any) -> None:
 
 
 def begun_like(learner: Any, first: Any = None) -> Any:
-    """One that has learned nothing yet and, whatever it learns, can be merged with this one; columns have no names.
+    """One that has learned nothing yet, for a part of the stream that is merged with this one later.
 
-    `first` are the first rows of the stream, for a learner that has learned nothing itself.
+    It has the settings of a part, and columns have no names. `first` are the first rows of the stream, for a learner
+    that has learned nothing itself.
     """
-    fresh = learner._afresh()
+    fresh = learner._afresh().set_params(**learner._part_settings())
     fresh._check_settings()
     if learner._is_fitted():
         fresh._start(np.zeros((1, learner.n_features_in_), np.float32), learner._unit, None)

@@ -1,4 +1,4 @@
-"""Neighbouring chunks go to a worker together, once the driver has more parts to merge than it can keep up with."""
+"""Neighbouring chunks go to a worker together, where their parts are large or the driver cannot keep up with them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class Groups:
             drawn += len(group)
             yield group
 
-    def grow(self) -> None:
-        """Make groups twice as large, from the next whole branch of that size on."""
-        self._wanted = min(2 * self._size, MOST)
+    def grow(self, beyond: int | None = None) -> None:
+        """Make groups twice as large as they are, or as those of a level of the tree, from the next whole branch on."""
+        size = self._size if beyond is None else 1 << beyond
+        self._wanted = max(self._wanted, min(2 * size, MOST))
 
     def branch(self, number: int) -> tuple[int, int]:
         """Level and place in the tree of a group that is back."""

@@ -23,6 +23,7 @@ from votestream.distributed.parts import Part, merged
 
 BUSY = 0.5  # of the driver's time: from there on workers merge before they send
 WINDOW = 256  # parts, at most, after which that is looked at
+LARGE = 1 << 20  # bytes of a part
 
 
 @dataclass
@@ -67,7 +68,10 @@ def learn_chunks(
         for number, blob in place.run(work, groups):
             began = time.perf_counter()
             part = Part.from_bytes(blob)
-            driver.take(groups.branch(number), part)
+            branch = groups.branch(number)
+            if driver.merges and _is_heavy(blob, part):
+                groups.grow(beyond=branch[0])
+            driver.take(branch, part)
             part.learner = None  # it is in the tree
             advance(part.images)
             waiting[number] = part
@@ -87,12 +91,18 @@ def learn_chunks(
     return outcome
 
 
+def _is_heavy(blob: bytes, part: Part) -> bool:
+    """Whether a part is large, and larger than its features: a covariance is shared by all the images of a part."""
+    return part.learner is not None and len(blob) > max(LARGE, 4 * part.learner.n_features_in_ * part.learned)
+
+
 class _Merging:
     """For learners that can be merged: the tree takes parts as they come; tests are noted in the order of the list."""
 
     def __init__(self, learner: Learner, first: NDArray[np.float32] | None) -> None:
         self._old = _nameless(learner) if learner._is_fitted() else None
         self.begun = begun_like(learner, first)
+        self._settings = {name: getattr(learner, name) for name in learner._part_settings()}
         self.judge = learner if self._old is not None and learner._tracker is not None else None
         self._tree: MergeTree[Any] = MergeTree(merged)
 
@@ -114,9 +124,13 @@ class _Merging:
 
     def result(self) -> Learner | None:
         new = self._tree.result()
-        if self._old is None or new is None:
-            return new or self._old
-        return merged(self._old, new)
+        if new is None:
+            return self._old
+        new.set_params(**self._settings)
+        if self._old is not None:
+            return merged(self._old, new)
+        new._settle()
+        return new
 
 
 def _nameless(learner: Learner) -> Learner:

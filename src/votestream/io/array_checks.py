@@ -6,6 +6,9 @@ functions, before it allocates or computes anything from them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,8 @@ TRAINED = 1e18  # no trained weight is larger, unless training has diverged: its
 PIECE = 1 << 22  # numbers looked at together, so that checking an array takes little beside it
 
 State = dict[str, NDArray[Any]]
+
+_of_this_job: ContextVar[bool] = ContextVar("_of_this_job", default=False)
 
 
 def take(
@@ -153,8 +158,21 @@ def check_products(name: str, matrix: NDArray[Any], slack: float = 1e-3) -> None
         demand(bool(fits), f"the array {name!r} is no sum of products")
 
 
-def check_scatter(name: str, matrices: NDArray[Any], slack: float) -> None:
+@contextmanager
+def made_in_this_job() -> Iterator[None]:
+    """Inside, `check_scatter` believes: a worker has just computed it, and the factorisation is most of reading it."""
+    before = _of_this_job.set(True)
+    try:
+        yield
+    finally:
+        _of_this_job.reset(before)
+
+
+def check_scatter(name: str, whole: Callable[[], NDArray[Any]], slack: float) -> None:
     """Each matrix (D, D) is symmetric and positive semidefinite, up to `slack` relative to its diagonal."""
+    if _of_this_job.get():
+        return
+    matrices = whole()
     width = matrices.shape[-1]
     step = max(1, PIECE // max(1, width * width))
     matrices = matrices.reshape(-1, width, width)

@@ -99,6 +99,10 @@ class ClassGaussians:
             self.means = np.concatenate((self.means, np.zeros((new, self.width), np.float32)))
             self.directions += [np.zeros((0, self.width), np.float16)] * new
             self.lengths += [np.zeros(0, np.float32)] * new
+        self.trim(rank)
+
+    def trim(self, rank: int) -> None:
+        """From now on no class has more than `rank` directions."""
         if rank < self._rank:
             for label, lengths in enumerate(self.lengths):
                 if len(lengths) > rank:
@@ -204,8 +208,41 @@ class ClassGaussians:
         self._reserve(int(numbers.max(initial=-1)) + 1, rank)
         for strip, theirs in zip(self.scatter.strips, other.scatter.strips, strict=True):
             strip += theirs
-        for i, label in enumerate(numbers[: len(other.counts)].tolist()):
-            self._take_in(label, int(other.counts[i]), other.means[i], other.factor(i), other.dropped[i], rank)
+        numbers = numbers[: len(other.counts)]
+        known = self.counts[numbers] > 0
+        for i in np.flatnonzero(~known).tolist():
+            label = int(numbers[i])
+            self.lengths[label], self.directions[label] = (
+                other.lengths[i][:rank].copy(),
+                other.directions[i][:rank].copy(),
+            )
+            self.counts[label], self.means[label] = other.counts[i], other.means[i]
+            lost = float(np.square(other.lengths[i][rank:], dtype=np.float64).sum())
+            self.dropped[label] = other.dropped[i] + lost
+        both = np.flatnonzero(known)
+        for first in range(0, len(both), TOGETHER // self.width + 1):
+            self._take_in_all(other, numbers, both[first : first + TOGETHER // self.width + 1], rank)
+
+    def _take_in_all(
+        self, other: ClassGaussians, numbers: NDArray[np.int64], some: NDArray[np.int64], rank: int
+    ) -> None:
+        """`_take_in` for classes that are known here too, of the other's numbers `some`."""
+        labels = numbers[some]
+        before, counts = self.counts[labels], other.counts[some]
+        total = before + counts
+        steps = other.means[some] - self.means[labels]
+        self.means[labels] += steps * (counts / total)[:, None].astype(np.float32)
+        self.counts[labels] = total
+        steps *= np.sqrt(before * (counts / total))[:, None].astype(np.float32)
+        self.scatter.add(steps)
+        self.dropped[labels] += other.dropped[some]
+        sizes = np.array([len(other.lengths[i]) + 1 for i in some.tolist()])
+        ends = sizes.cumsum()
+        rows = np.zeros((ends[-1] + 1, self.width), np.float32)
+        for i, step, end, size in zip(some.tolist(), steps, ends.tolist(), sizes.tolist(), strict=True):
+            rows[end - size : end - 1] = other.factor(i)
+            rows[end - 1] = step
+        self._widen_all(labels, ends - sizes, sizes, rows, rank)
 
     def _take_in(
         self,

@@ -174,5 +174,5 @@ class ClassMoments:
         if self._kind is not None:
             samples = counts[:, None, None] if self._kind == "class" else counts.sum()
             check_below("scatter", scatter, 4 * largest**2 * samples)
-            check_scatter("scatter", scatter, SLACK[kind.name])
+            check_scatter("scatter", lambda: scatter, SLACK[kind.name])
         self._counts, self._scatter, self.n_classes = counts, scatter, n

@@ -73,7 +73,7 @@ class SharedScatter:
         self.strips = [take(state, str(i), np.float32, strip.shape, -FULL, FULL) for i, strip in enumerate(self.strips)]
         for number, strip in enumerate(self.strips):
             check_below(str(number), strip, largest)
-        check_scatter("scatter", self.matrix()[None], SLACK)
+        check_scatter("scatter", self.matrix, SLACK)
 
 
 def _ends(width: int) -> list[int]:

@@ -25,6 +25,7 @@ from votestream.life import Tracker
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 
 RANK = 16  # directions of a class
+PART_RANK = 1.5  # times as many in a part of the stream that is merged later
 BLOCK = 512  # rows folded in at once
 LEAST_VARIANCE = 1e-30  # of a feature
 
@@ -283,8 +284,13 @@ class GaussianVoting(Weighted):
         self._settle()
         self._gaussians.merge(other._settled(), numbers, self._rank_for(len(self._index)))
 
+    def _part_settings(self) -> dict[str, Any]:
+        # Where there is a budget, parts keep to it.
+        return {} if self.budget_bytes is not None else {"rank": round(PART_RANK * (self.rank or RANK))}
+
     def _settle(self) -> None:
         self._gaussians = self._settled()
+        self._gaussians.trim(self._rank_for(len(self._index)))
         self._pending.drop()
 
     # ---- what was learned -----------------------------------------------------------------------

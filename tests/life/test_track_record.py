@@ -61,6 +61,22 @@ def test_a_whole_call_is_recorded_as_its_mini_batches(name, stream):
     assert whole.track_record() == cut.track_record()
 
 
+def test_mini_batches_of_a_long_call_are_tested_together_and_the_record_is_about_the_same(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.integers(0, 5, 4000), rng.integers(0, 10, 4000)])  # five classes come later
+    X = (rng.normal(size=(8000, 20)) + 1.2 * np.eye(20)[y]).astype(np.float32)
+    whole, cut = vs.GaussianVoting(track=True), vs.GaussianVoting(track=True)
+    for i in range(0, len(X), 10):
+        cut.partial_fit(X[i : i + 10], y[i : i + 10])
+    prepared, prepare = [], vs.GaussianVoting._prepared
+    monkeypatch.setattr(vs.GaussianVoting, "_prepared", lambda *given: prepared.append(1) or prepare(*given))
+    whole.partial_fit(X, y)
+    assert len(prepared) < 400  # of 800 mini-batches
+    one, other = whole.track_record(), cut.track_record()
+    assert one.so_far.tested == other.so_far.tested
+    assert abs(one.so_far.right - other.so_far.right) < 0.005 * other.so_far.tested
+
+
 def test_tasks_and_labels_are_told_as_the_user_named_them():
     X, y = classes_apart()
     names = np.array(["ox", "ant", "elk"])

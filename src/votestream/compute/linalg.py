@@ -27,7 +27,7 @@ def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:
     [[0.5]]
     """
     with one_thread():
-        return np.ascontiguousarray(lapack.dtrtri(_factor(A), lower=1)[0].T)
+        return np.ascontiguousarray(lapack.dtrtri(_factor(A), lower=1, overwrite_c=1)[0].T)
 
 
 def _factor(A: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -37,10 +37,10 @@ def _factor(A: NDArray[np.float64]) -> NDArray[np.float64]:
     LAPACK's own routine on one thread: where other programs keep the cores busy, a second one is waited for many times
     as long as it helps.
     """
-    factor, problem = lapack.dpotrf(A, lower=1, clean=1)
+    factor, problem = lapack.dpotrf(A.T, lower=1, clean=1)  # A^T is A, and has the order of elements that LAPACK takes
     for power in range(-10, 3):
         if not problem:
             break
         more = 10.0**power * A.diagonal().clip(1e-30)
-        factor, problem = lapack.dpotrf(A + np.diag(more), lower=1, clean=1)
+        factor, problem = lapack.dpotrf((A + np.diag(more)).T, lower=1, clean=1)
     return factor

@@ -58,6 +58,11 @@ class Tracker:
         return UnitMoments.bytes_for(width, n_classes) + more
 
     @property
+    def counts(self) -> NDArray[np.int64]:
+        """Samples of each class."""
+        return self._moments.counts
+
+    @property
     def learned(self) -> int:
         """Samples."""
         return int(self._moments.counts.sum())

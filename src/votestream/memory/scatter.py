@@ -54,11 +54,13 @@ class SharedScatter:
     def matrix(self) -> NDArray[np.float64]:
         """(D, D), both halves."""
         width = self._ends[-1]
-        whole = np.zeros((width, width))
+        whole = np.empty((width, width))
         for strip, start, end in zip(self.strips, self._starts, self._ends, strict=True):
-            whole[start:end, :end] = strip
-        lower = np.tril(whole)
-        return lower + np.tril(whole, -1).T
+            whole[start:end, :start] = strip[:, :start]
+            whole[:start, start:end] = strip[:, :start].T
+            square = np.tril(strip[:, start:])
+            whole[start:end, start:end] = square + np.tril(square, -1).T
+        return whole
 
     def copy(self) -> SharedScatter:
         twin = SharedScatter(self._ends[-1])

@@ -10,16 +10,19 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 
 import httpx
 import pytest
+from threadpoolctl import threadpool_info
 
 import votestream as vs
 from painted import run
 from serve.asking import image, serving
 from serve.running import environment, listening, service
 from votestream.cli import serve as cli
+from votestream.serve.engine import Engine
 from votestream.serve.web import server
 from votestream.serve.web.options import Limits
 
@@ -234,3 +237,21 @@ def test_the_sample_is_taught_to_a_new_model(tmp_path):
     assert engine.describe()["lesson"] == about["lesson"]
     engine.close()
     json.dumps(about)
+
+
+def test_answers_are_computed_on_one_thread_each(tmp_path, monkeypatch):
+    threads = []
+
+    def run_shortly(self, sockets):
+        threads.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+
+    monkeypatch.setattr(server.Server, "run", run_shortly)
+    told = run("serve", tmp_path / "m.safetensors", "--port", "0")
+    assert told.exit_code == 0, told.output
+    assert set(threads) == {1}
+
+
+def test_a_service_that_ends_while_its_network_is_loading_waits_for_it(tmp_path):
+    loading = {thread for thread in threading.enumerate() if thread.name == "load"}  # of other tests
+    Engine.open(tmp_path / "m.safetensors").close()
+    assert {thread for thread in threading.enumerate() if thread.name == "load"} <= loading

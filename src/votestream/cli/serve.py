@@ -114,6 +114,7 @@ def serve(
     """
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise Refused(f"The service needs {', '.join(missing)}: {install_extra('serve')}.")
+    from votestream.compute.place import one_thread
     from votestream.serve.settings import EngineSettings
     from votestream.serve.web.app import create_app
     from votestream.serve.web.labelstudio_images import check_studio
@@ -154,7 +155,8 @@ def serve(
         models = opened(models_in(model), settings, sample)
     else:
         models = _copied(model, upstream, settings, max_stale)
-    with listen(options) as listener:
+    # Requests are answered side by side, and services share a machine: more threads for one answer would only wait.
+    with listen(options) as listener, one_thread():
         options = dataclasses.replace(options, port=listener.getsockname()[1])
         logging.basicConfig(format="%(asctime)s %(message)s")
         for name in ("uvicorn", "python_multipart"):  # they warn of every request that is wrong

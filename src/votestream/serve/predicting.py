@@ -67,6 +67,7 @@ class PredictingEngine:
             self._stopping = True
             self._looker.close()
             self._answering.shutdown()
+            self._sight.close()
             self._end()
             self._events.close()
             self._held.close()

@@ -15,6 +15,8 @@ from votestream.photos.opening import LEARNER, as_sentence
 from votestream.serve.messages import NotReady, Upload
 from votestream.serve.settings import EngineSettings
 
+PATIENCE = 10  # seconds; one that is fetched from far away may take longer
+
 
 class Sight:
     """`about` describes the backbone that the model was taught through; None for a new one, or on rows of numbers."""
@@ -26,14 +28,20 @@ class Sight:
         self._for_photos: Backbone | None = None
         self._choosing = threading.Lock()
         self._loaded = threading.Event()
+        self._loading = threading.Thread(target=self._load, name="load", daemon=True)
         if about is not None or new:
-            threading.Thread(target=self._load, name="load", daemon=True).start()
+            self._loading.start()
         else:
             self._loaded.set()
 
     @property
     def loading(self) -> bool:
         return not self._loaded.is_set()
+
+    def close(self) -> None:
+        """Wait for a network that is being loaded: a process that ends meanwhile would be aborted."""
+        if self._loading.ident is not None:
+            self._loading.join(PATIENCE)
 
     def _load(self) -> None:
         settings = self._settings

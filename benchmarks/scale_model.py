@@ -6,9 +6,9 @@
 Every cost is one that was measured: photos a second of a worker from results/photo_speed.csv (one core; photos of 500
 pixels), the driver's processor time for a part and its bytes from results/scale_out.csv. Simulated are workers with
 two items, as the executor's do, and one driver that reads and merges parts one after another, in both ways: workers
-send a part for every chunk, or merge neighbours once the driver is busy for more than half of its time (groups of at
-most 16, `distributed/groups.py`). A chunk takes its time give or take 10 % (seed 0). The first items are simulated, and
-the rest of the job goes on at the speed of their second half.
+send a part for every chunk, or merge neighbours, up to 16, while parts are larger than their features or the driver is
+busy for more than half of its time (`distributed/groups.py`). A chunk takes its time give or take 10 % (seed 0). The
+first items are simulated, and the rest of the job goes on at the speed of their second half.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ class Costs:
     """Measured: of a worker, of the driver, and on the wire."""
 
     images_a_second: float  # a worker: one core
-    part: float  # seconds of the driver for one part: read, and merged
     item: float  # seconds of the driver for handing out an item and taking its result
-    part_bytes: float
+    part: dict[int, float]  # seconds of the driver for one part of so many chunks: read, and merged
+    part_bytes: dict[int, float]
+
+    def is_heavy(self, group: int) -> bool:
+        return self.part_bytes[group] > 4 * WIDTH * CHUNK * group
 
 
 @dataclass
@@ -55,13 +58,14 @@ def measured() -> Costs:
     photos = {row["photos"]: row for row in rows_of(RESULTS / "photo_speed.csv") if row["cores"] == "1"}
     out = rows_of(RESULTS / "scale_out.csv")
     wanted = f"GaussianVoting, {WIDTH} features, 100 classes mixed"
-    merge = next(row for row in out if row["what"] == "merge" and row["detail"] == wanted and row["count"] == "128")
+    merges = [row for row in out if row["what"] == "merge" and row["detail"] == wanted and row["count"] == "128"]
+    groups = {int(row["chunk"]) // CHUNK: row for row in merges}
     item = next(row for row in out if row["what"] == "items" and row["on"] == "ray" and row["workers"] == "2")
     return Costs(
         images_a_second=float(photos["500 pixels"]["photos_per_second"]),
-        part=float(merge["driver"]) / 128,
         item=float(item["driver"]) / float(item["count"]),
-        part_bytes=float(merge["bytes back"]) * CHUNK,
+        part={group: float(row["driver"]) / 128 for group, row in groups.items()},
+        part_bytes={group: float(row["bytes back"]) * CHUNK * group for group, row in groups.items()},
     )
 
 
@@ -79,7 +83,7 @@ def simulate(images: int, workers: int, costs: Costs, group_at_most: int) -> Out
         own = min(size, chunks - drawn)
         if own > 0:
             drawn += own
-            work = own * (CHUNK / costs.images_a_second * rng.uniform(0.9, 1.1)) + (own - 1) * costs.part
+            work = own * (CHUNK / costs.images_a_second * rng.uniform(0.9, 1.1)) + (own - 1) * costs.part[1]
             free[worker] = max(free[worker], now) + work
             heapq.heappush(backs, (free[worker], worker, own))
 
@@ -90,8 +94,11 @@ def simulate(images: int, workers: int, costs: Costs, group_at_most: int) -> Out
     most = min(ITEMS, chunks)
     while backs and items < most + 4 * workers:
         when, worker, own = heapq.heappop(backs)
-        ready = max(ready, when) + costs.part + costs.item  # one part after another
-        busy += costs.part + costs.item
+        spent = costs.part[1 << (own - 1).bit_length()] + costs.item
+        ready = max(ready, when) + spent  # one part after another
+        busy += spent
+        if own in costs.part and costs.is_heavy(own):
+            size = max(size, min(2 * own, group_at_most))
         done, items = done + own, items + 1
         if items == (most + 4 * workers) // 2:
             half = ready, done, busy
@@ -130,20 +137,25 @@ def table(costs: Costs) -> str:
     for images, workers in JOBS:
         plain, merging = (simulate(images, workers, costs, most) for most in (1, MOST))
         ideal, chunks = images / workers / costs.images_a_second, math.ceil(images / CHUNK)
-        sent = chunks / merging.group * costs.part_bytes
+        sent = chunks / merging.group * costs.part_bytes[merging.group]
         held = math.ceil(math.log2(max(2, chunks))) + 2 * workers
         lines.append(
             f"| {images:,} | {workers:,} | {human(ideal)} | {human(plain.seconds)}, {plain.driver:.0%} "
             f"| {human(merging.seconds)}, {merging.driver:.0%} (groups of {merging.group}) "
-            f"| {sent / 1e9:,.1f} GB | at most {held:,}: {held * costs.part_bytes / 1e9:.1f} GB |"
+            f"| {sent / 1e9:,.1f} GB | at most {held:,}: {held * costs.part_bytes[merging.group] / 1e9:.1f} GB |"
         )
-    keeps_up = CHUNK / (costs.part + costs.item)
+    milliseconds = {group: f"{1000 * seconds:.1f} ms" for group, seconds in costs.part.items()}
+    keeps_up = {group: CHUNK * group / (seconds + costs.item) for group, seconds in costs.part.items()}
+    an_image = {group: f"{size / CHUNK / group:,.0f}" for group, size in costs.part_bytes.items()}
+    few = next(group for group in sorted(costs.part) if not costs.is_heavy(group))
     lines += [
         "",
-        f"A worker looks at {costs.images_a_second:.1f} photos a second. The driver needs {1000 * costs.part:.1f} ms "
-        f"for a part and {1000 * costs.item:.2f} ms for handing out an item. So it keeps up with {keeps_up:,.0f} "
-        f"images a second, {keeps_up / costs.images_a_second:,.0f} workers, and with {MOST} times as many where they "
-        f"merge. A part is {costs.part_bytes / 1e6:.1f} MB, {costs.part_bytes / CHUNK:,.0f} bytes an image.",
+        f"A worker looks at {costs.images_a_second:.1f} photos a second. The driver needs {milliseconds[1]} for the part "
+        f"of a chunk, {milliseconds[few]} for that of {few} and {milliseconds[MOST]} for that of {MOST}, and "
+        f"{1000 * costs.item:.2f} ms for handing out an item. So it keeps up with {keeps_up[few]:,.0f} images a second, "
+        f"{keeps_up[few] / costs.images_a_second:,.0f} workers, and with {keeps_up[MOST] / costs.images_a_second:,.0f} "
+        f"where they merge {MOST}. The part of a chunk has {an_image[1]} bytes an image, that of {few} {an_image[few]}, "
+        f"that of {MOST} {an_image[MOST]}; the features have {4 * WIDTH:,}.",
     ]
     return "\n".join(lines)
 
@@ -154,7 +166,7 @@ def check() -> str:
     alone = {row["detail"]: float(row["per second"]) for row in out if row["on"] == "here"}
     lines = ["| measured | on | workers | images a second | by the model |", "|---|---|---|---|---|"]
     for row in out:
-        if row["on"] != "here":
+        if row["on"] not in ("here", "alone"):
             workers = min(int(row["workers"]), int(row["cores"]))
             by_model = min(workers * alone[row["detail"]], float(row["count"]) / float(row["driver"]))
             shown = f"{float(row['per second']):,.0f} | {by_model:,.0f}"

@@ -8,6 +8,9 @@ back. Each place does so many images or rows *a worker*, all places in turn, rou
 one process without Ray, within a round; the median round is reported. Before that every place works once, so that
 processes are started and networks prepared: the seconds of that first call are in the rows `start`.
 
+"alone" is what as many processes do that know nothing of each other, each teaching a model of its own `here`: no more
+can be had of these cores.
+
 "bytes back" is what a worker returns for an image, "bytes sent" what it is told: names of files, or rows. "merge"
 reads and merges parts as the driver does. "driver" is processor time of this process, of which `here` has all.
 """
@@ -16,13 +19,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import pickle
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -58,6 +62,7 @@ FIELDS = (
     *("bytes sent", "device", "cores", "load", "rounds", "version", "torch", "ray", "command"),
 )
 PARTS = 2, 8, 32, 128
+MERGED, GROUPS = 512, (2, 4, 8, 16)  # rows of a chunk, and chunks of which one part is made
 
 
 class Counted(Executor):
@@ -191,15 +196,52 @@ def measure(works: list[Work], there: list[Executor], rounds: int, write: Callab
             write(what=work.what, **row, **{"per second": statistics.median(rates), "times here": ratio})
 
 
-def measure_merging(width: int, mixed: bool, rows: int, rounds: int, write: Callable[..., None]) -> None:
-    """Parts of so many rows of one class each, or of 100 classes, made from 8 that differ."""
-    rng = np.random.default_rng(0)
+def measure_alone(works: list[Work], workers: list[int], rounds: int, write: Callable[..., None]) -> None:
+    """What images a second the machine allows; a ratio is to one process, the median round of each."""
+    fresh = multiprocessing.get_context("spawn")
+    for work in works:
+        one = None
+        for number in sorted({1, *workers}):
+            start, end = fresh.Barrier(number + 1), fresh.Barrier(number + 1)
+            processes = [fresh.Process(target=_alone, args=(work, rounds, start, end)) for _ in range(number)]
+            for process in processes:
+                process.start()
+            seconds = []
+            for _ in range(rounds):
+                start.wait()
+                began = time.perf_counter()
+                end.wait()
+                seconds.append(time.perf_counter() - began)
+            for process in processes:
+                process.join()
+            rate = number * work.count / statistics.median(seconds)
+            one = one or rate
+            row = {"on": "alone", "workers": number, "detail": work.detail, "device": work.device}
+            row |= {"count": number * work.count, "chunk": work.chunk}
+            write(what=work.what, **row, **{"per second": rate, "times here": rate / one})
+
+
+def _alone(work: Work, rounds: int, start: Any, end: Any) -> None:
+    with executor("here") as place:
+        work.run(place, work.chunk)
+        for _ in range(rounds):
+            start.wait()
+            work.run(place, work.count)
+            end.wait()
+
+
+def measure_merging(
+    width: int, mixed: bool, group: int, counts: Sequence[int], rounds: int, write: Callable[..., None]
+) -> None:
+    """Parts of so many chunks of rows of one class each, or of 100 classes, made from 8 that differ."""
+    rng, rows = np.random.default_rng(0), MERGED * group
     X = rng.normal(size=(8 * rows, width)).astype(np.float32)
     y = (np.arange(8 * rows) if mixed else np.arange(8 * rows) // rows) % 100
     with single_threaded():
         make = ChunkWork(RowsLook(), begun_like(vs.GaussianVoting(device="cpu"), X[:10]), "a task")()
-        blobs = [make([chunk]) for chunk in chunks_of(X, y.tolist(), rows)]
-        for count in PARTS:
+        chunks = list(chunks_of(X, y.tolist(), MERGED))
+        blobs = [make(chunks[first : first + group]) for first in range(0, len(chunks), group)]
+        for count in counts:
             seconds, used = [], []
             for _ in range(rounds):
                 start, used_before, tree = time.perf_counter(), time.process_time(), MergeTree(merged)
@@ -250,10 +292,13 @@ def main() -> None:
             works.append(Nothing(args.items))
         with contextlib.ExitStack() as open_:
             workers = [int(number) for number in args.workers.split(",")]
+            measure_alone([work for work in works if work.what == "images"], workers, args.rounds, write)
             measure(works, list(places(args.on.split(","), workers, args.device != "cpu", open_)), args.rounds, write)
     for width in (160, 1280) if "merge" in only else ():
         for mixed in (True, False):
-            measure_merging(width, mixed, 512, args.rounds, write)
+            measure_merging(width, mixed, 1, PARTS, args.rounds, write)
+        for group in GROUPS:
+            measure_merging(width, True, group, PARTS[-1:], args.rounds, write)
 
 
 if __name__ == "__main__":

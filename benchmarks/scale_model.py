@@ -150,12 +150,13 @@ def table(costs: Costs) -> str:
     few = next(group for group in sorted(costs.part) if not costs.is_heavy(group))
     lines += [
         "",
-        f"A worker looks at {costs.images_a_second:.1f} photos a second. The driver needs {milliseconds[1]} for the part "
-        f"of a chunk, {milliseconds[few]} for that of {few} and {milliseconds[MOST]} for that of {MOST}, and "
-        f"{1000 * costs.item:.2f} ms for handing out an item. So it keeps up with {keeps_up[few]:,.0f} images a second, "
-        f"{keeps_up[few] / costs.images_a_second:,.0f} workers, and with {keeps_up[MOST] / costs.images_a_second:,.0f} "
-        f"where they merge {MOST}. The part of a chunk has {an_image[1]} bytes an image, that of {few} {an_image[few]}, "
-        f"that of {MOST} {an_image[MOST]}; the features have {4 * WIDTH:,}.",
+        f"A worker looks at {costs.images_a_second:.1f} photos a second. The driver needs {milliseconds[1]} for the "
+        f"part of a chunk, {milliseconds[few]} for that of {few} and {milliseconds[MOST]} for that of {MOST}, and "
+        f"{1000 * costs.item:.2f} ms for handing out an item. So it keeps up with {keeps_up[few]:,.0f} images a "
+        f"second, {keeps_up[few] / costs.images_a_second:,.0f} workers, and with "
+        f"{keeps_up[MOST] / costs.images_a_second:,.0f} where they merge {MOST}. The part of a chunk has {an_image[1]} "
+        f"bytes an image, that of {few} {an_image[few]}, that of {MOST} {an_image[MOST]}; the features have "
+        f"{4 * WIDTH:,}.",
     ]
     return "\n".join(lines)
 

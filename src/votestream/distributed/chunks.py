@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -104,22 +105,25 @@ class ImagesLook:
         return made.hexdigest()
 
     def __call__(self, chunk: Chunk) -> Looked:
-        found = Looked(np.empty((0, self.backbone.feature_dim), np.float32), [])
-        features, batch = [], []
-        for place, made in enumerate(self._prepared(chunk)):
-            if isinstance(made, ImageError):
-                found.problems.append(str(made))
-                continue
-            batch.append(made)
-            found.labels.append(chunk.labels[place])
-            if len(batch) == self.backbone.batch_size:
-                features.append(self.backbone.of_prepared(np.stack(batch)))
-                batch = []
-        if batch:
-            features.append(self.backbone.of_prepared(np.stack(batch)))
-        if features:
-            found.features = np.concatenate(features)
-        return found
+        labels: list[str | int] = []
+        problems: list[str] = []
+
+        def readable() -> Iterator[np.ndarray]:
+            for place, made in enumerate(self._prepared(chunk)):
+                if isinstance(made, ImageError):
+                    problems.append(str(made))
+                    continue
+                labels.append(chunk.labels[place])
+                yield made
+
+        return Looked(self._features(readable()), labels, problems)
+
+    def _features(self, prepared: Iterator[np.ndarray]) -> NDArray[np.float32]:
+        """Of images as the network reads them."""
+        found = [np.empty((0, self.backbone.feature_dim), np.float32)]
+        while batch := list(islice(prepared, self.backbone.batch_size)):
+            found.append(self.backbone.of_prepared(np.stack(batch)))
+        return np.concatenate(found)
 
     def _prepared(self, chunk: Chunk) -> Iterator[np.ndarray | ImageError]:
         """Each image as the network reads it, or why not."""

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from votestream.backbones.backbone import Backbone
 from votestream.common.progress import progress_bar
 from votestream.common.validation import as_device
@@ -74,19 +72,10 @@ class PhotosLook(ImagesLook):
 
     def __call__(self, chunk: Chunk) -> Looked:
         found = _Found()
-        pixels: list[np.ndarray] = []
-        features = [np.empty((0, self.backbone.feature_dim), np.float32)]
-        for reading in ahead(lambda n: self._read(chunk, n), len(chunk.items), 2 * self.backbone.batch_size):
-            if not found.is_new(reading, self._known):
-                continue
-            pixels.append(reading.pixels)
-            if len(pixels) == self.backbone.batch_size:
-                features.append(self.backbone.of_prepared(np.stack(pixels)))
-                pixels = []
-        if pixels:
-            features.append(self.backbone.of_prepared(np.stack(pixels)))
+        readings = ahead(lambda n: self._read(chunk, n), len(chunk.items), 2 * self.backbone.batch_size)
+        features = self._features(reading.pixels for reading in readings if found.is_new(reading, self._known))
         labels = [self._own.get(label, label) for _, label in found.learned]
-        return Looked(np.concatenate(features), labels, found.problems, found.notes())
+        return Looked(features, labels, found.problems, found.notes())
 
     def _read(self, chunk: Chunk, number: int) -> Reading:
         photo = Photo(chunk.items[number], chunk.labels[number])

@@ -7,6 +7,8 @@ A folder of 12-megapixel JPEGs and one of 500 pixels, generated, so the files ar
 after round: the network alone on tensors that are ready, Pillow alone in as many threads as there are cores, and a new
 model that is taught the folder (opening it is not counted). Where decoding and the network share the cores, the most
 that can be had is one after the other on all of them: "of both in turn". With a GPU it is the slower of the two.
+"by processes" is `votestream learn --on processes`, a process a core, where there is more than one; they are started
+before.
 The parts are shares of the time of the thread that learns: it waits for features, or learns and saves.
 """
 
@@ -20,7 +22,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,12 +38,14 @@ from votestream._version import __version__
 from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
 from votestream.common.cores import usable_cores
+from votestream.distributed.executor import Executor
 from votestream.photos.finding import offer
 from votestream.photos.learning import Teacher
+from votestream.photos.many_workers import on_workers, teach_by_workers
 
 SHOWN = [
     *("photos", "cores", "photos_per_second", "network_per_second", "decoding_per_second", "of_the_slower"),
-    *("of_both_in_turn", "waiting", "learner"),
+    *("of_both_in_turn", "waiting", "learner", "by_processes"),
 ]
 FIELDS = [*SHOWN, "pixels", "files", "device", "rounds", "load", "version", "torch", "command"]
 SETTINGS: dict[str, Any] = dict.fromkeys(("backbone", "views", "stages", "learner", "budget", "max_pixels"))
@@ -132,6 +136,17 @@ def teach(folder: Path, device: str) -> tuple[float, dict[str, float]]:
     return sum(lesson.learned.values()) / seconds, {"waiting": 1 - sum(shares.values()), **shares}
 
 
+def teach_by_processes(folder: Path, device: str, place: Executor) -> float:
+    """The same by the executor's workers."""
+    with tempfile.TemporaryDirectory() as at:
+        model, settings = Path(at, "model.safetensors"), {**SETTINGS, "device": device}
+        start = time.perf_counter()
+        lesson = teach_by_workers(model, offer(folder), settings, None, 0, 1000, place)
+        seconds = time.perf_counter() - start
+    assert not lesson.problems, lesson.problems
+    return sum(lesson.learned.values()) / seconds
+
+
 def _timed(work: Callable[..., Any], spent: dict[str, float], part: str) -> Callable[..., Any]:
     def timed(*arguments: Any) -> Any:
         start = time.perf_counter()
@@ -151,6 +166,10 @@ def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> d
     network()  # the first call chooses kernels
     seen: list[tuple[float, float, float]] = []
     parts: list[dict[str, float]] = []
+    by_processes: list[float] = []
+    workers = on_workers("processes", cores, device) if cores > 1 else None
+    if workers is not None:
+        teach_by_processes(folder, device, workers)
     for _ in range(rounds):
         rates = []
         for work in (network, decoding):
@@ -159,6 +178,10 @@ def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> d
         speed, shares = teach(folder, device)
         seen.append((speed, rates[0], rates[1]))
         parts.append(shares)
+        if workers is not None:
+            by_processes.append(teach_by_processes(folder, device, workers))
+    if workers is not None:
+        workers.close()
     together = [speed * (1 / net + 1 / decoded) for speed, net, decoded in seen] if device == "cpu" else []
     speeds, networks, decodings = zip(*seen, strict=True)
     return {
@@ -170,6 +193,7 @@ def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> d
         "of_the_slower": f"{statistics.median(speed / min(others) for speed, *others in seen):.2f}",
         "of_both_in_turn": f"{statistics.median(together):.2f}" if together else "",
         **{part: f"{statistics.median(each[part] for each in parts):.2f}" for part in parts[0]},
+        "by_processes": f"{statistics.median(by_processes):.1f}" if by_processes else "",
         "pixels": f"{kind.size[0]} x {kind.size[1]}",
         "files": len(paths),
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
@@ -206,9 +230,10 @@ def main() -> None:
         for kind in KINDS:
             generate(Path(place, kind.name), kind, int(args.files * kind.files[args.device]))
             for cores in args.cores or ([1, 2] if args.device == "cpu" else [usable_cores()]):
-                with only(cores), multiprocessing.get_context("spawn").Pool(1) as process:
+                fresh = multiprocessing.get_context("spawn")
+                with only(cores), ProcessPoolExecutor(1, fresh) as process:
                     job = (kind, Path(place, kind.name), args.device, cores, args.rounds)
-                    rows.append(process.apply(measure, job))
+                    rows.append(process.submit(measure, *job).result())
     table = Table(*SHOWN)
     for row in rows:
         table.add_row(*(str(row[field]) for field in SHOWN))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import threading
 
 import numpy as np
 import pytest
+import torch
 from threadpoolctl import threadpool_info
 
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features, same_model
-from votestream.compute.place import one_thread
+from painted import run
+from votestream.backbones import modules
+from votestream.common.cores import WAITING
+from votestream.compute.place import one_thread, torch_threads
 
 
 def together(*jobs):
@@ -180,3 +185,25 @@ def arrays_of(value, seen):
         else ()
     ):
         yield from arrays_of(part, seen)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "used"),
+    [({}, {"GOMP_SPINCOUNT": "3000"}), ({"OMP_WAIT_POLICY": "active"}, {}), ({"GOMP_SPINCOUNT": "7"}, {})],
+)
+def test_the_command_has_threads_wait_in_peace_unless_somebody_chose(monkeypatch, chosen, used):
+    others = {name: value for name, value in os.environ.items() if name not in WAITING}
+    monkeypatch.setattr(os, "environ", {**others, **chosen})
+    assert run("cache", "list").exit_code == 0
+    assert {name: value for name, value in os.environ.items() if name in WAITING} == {**chosen, **used}
+
+
+def test_a_backbone_is_made_on_one_thread_and_leaves_as_many_as_it_found(monkeypatch):
+    seen, fold = [], modules.fold_batch_norms
+    monkeypatch.setattr(
+        modules, "fold_batch_norms", lambda *given: seen.append(torch.get_num_threads()) or fold(*given)
+    )
+    with torch_threads(2):
+        vs.create_backbone("reduced_resnet18", device="cpu")
+        assert torch.get_num_threads() == 2
+    assert seen == [1]

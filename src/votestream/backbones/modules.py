@@ -14,6 +14,7 @@ from votestream.backbones.backbone import Backbone
 from votestream.backbones.networks.folding import fold_batch_norms
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from votestream.backbones.stages import StageFeatures
+from votestream.compute.place import torch_threads
 
 
 def from_module(
@@ -54,20 +55,23 @@ def from_module(
     network = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
     staged = network if isinstance(network, StageFeatures) else None
     digest = weights_digest or digest_of_weights(name, (staged.network if staged else network).state_dict())
-    fast = fold_batch_norms(network, input_size)
-    fast = copy.deepcopy(fast) if fast is network else fast
-    fast = fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return Backbone(
-        name,
-        fast,
-        preprocessing,
-        weights_digest=digest,
-        feature_scale=feature_scale,
-        device=device,
-        batch_size=batch_size,
-        trainable=network,
-        stages=staged.scale_of if staged else None,
-    )
+    with torch_threads(
+        1
+    ):  # for a few images: where other programs run, threads wait for one another many times as long
+        fast = fold_batch_norms(network, input_size)
+        fast = copy.deepcopy(fast) if fast is network else fast
+        fast = fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return Backbone(
+            name,
+            fast,
+            preprocessing,
+            weights_digest=digest,
+            feature_scale=feature_scale,
+            device=device,
+            batch_size=batch_size,
+            trainable=network,
+            stages=staged.scale_of if staged else None,
+        )
 
 
 def digest_of_weights(network: str, weights: Mapping[str, Tensor]) -> str:

@@ -19,6 +19,7 @@ from votestream.cli.export import app as export_app
 from votestream.cli.photos import app as photos_app
 from votestream.cli.serve import app as serve_app
 from votestream.cli.stream import app as stream_app
+from votestream.common.cores import wait_in_peace
 from votestream.common.exits import Commands, check_out
 
 app = typer.Typer(
@@ -52,6 +53,7 @@ def main(
     ] = False,
 ) -> None:
     """Learn new classes from a stream."""
+    wait_in_peace()
 
 
 @app.command()

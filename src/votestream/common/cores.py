@@ -9,6 +9,20 @@ from contextlib import contextmanager
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # read when the libraries are loaded
 
 
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")  # how threads of GCC's OpenMP wait for one another, read likewise
+SPINS = "3000"  # some microseconds
+
+
+def wait_in_peace() -> None:
+    """Let torch's threads sleep soon while they wait for one another; before it is imported, unless somebody chose.
+
+    By default they spin for milliseconds. Where two such programs share the cores, each keeps the other from what its
+    threads wait for: an image took many times as long (`benchmarks/busy_machine.py`).
+    """
+    if not any(name in os.environ for name in WAITING):
+        os.environ["GOMP_SPINCOUNT"] = SPINS
+
+
 def usable_cores() -> int:
     """Those it was given, by `taskset` or a scheduler, which may be fewer than the machine has.
 

@@ -85,6 +85,17 @@ def one_thread() -> Iterator[None]:
         _LIMITING.release()
 
 
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    """torch has so many threads for what is inside, and for whatever thread is started meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @cache
 def _blas() -> ThreadpoolController:
     import_module("scipy.linalg")  # it brings a BLAS of its own, which would not be seen if it came later

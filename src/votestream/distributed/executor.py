@@ -113,14 +113,7 @@ def executor(on: str, workers: int | None = None, cuda: bool = False) -> Executo
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """torch and BLAS do what is inside on one thread: how a sum is split among threads shows in its last bits."""
-    import torch  # here, as workers import this file, and not all of them need it
+    from votestream.compute.place import one_thread, torch_threads  # here: not all workers need torch
 
-    from votestream.compute.place import one_thread
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with one_thread():
-            yield
-    finally:
-        torch.set_num_threads(before)
+    with torch_threads(1), one_thread():
+        yield

@@ -26,7 +26,7 @@ from votestream.pipeline import ImageClassifier
 
 M = TypeVar("M", bound=Learner)
 
-CHUNK = 512  # images
+CHUNK, LEAST, ENOUGH = 512, 32, 64  # images of a chunk; of the smallest; chunks that keep many workers busy
 NAMED = 5  # images left out that the warning names
 
 
@@ -39,7 +39,7 @@ def learn(
     workers: int | None = None,
     task: str | int | None = None,
     store: str | os.PathLike[str] | None = None,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> M:
     """Teach a model many images or rows at once, by workers; returns the model, which goes on from what it knew.
 
@@ -64,7 +64,8 @@ def learn(
     store : a folder or URL that all workers can reach, where parts that are done are kept. The same call goes on from
         there after it was stopped, or the machine lost. Parts hold what a learner keeps, or the features of learners
         that cannot be merged; deleting them is left to you.
-    chunk : images or rows learned together; another number gives another, equally good model.
+    chunk : images or rows learned together; another number gives another, equally good model. None is 512, or for a
+        list of fewer than 32,768 images a power of two, down to 32, so that there are 64 chunks or more.
 
     A call that fails or is interrupted leaves the model as it was. Image files that cannot be read are left out; a
     warning names them. With `track=True`, the model as it was when the call began predicts each sample; where it had
@@ -80,7 +81,8 @@ def learn(
     >>> int(model.class_counts_.sum()), bool(model.score(X, y) > 0.95)
     (1000, True)
     """
-    check_positive("chunk", chunk, int)
+    if chunk is not None:
+        check_positive("chunk", chunk, int)
     if task is not None:
         as_task(task)
     if not isinstance(model, Learner):
@@ -120,7 +122,21 @@ def learn(
     return model
 
 
-def _images(X: Any, y: ArrayLike | None, model: ImageClassifier, size: int) -> tuple[Iterator[Chunk], Look, int | None]:
+def chunk_for(images: int) -> int:
+    """The size of chunks for so many images: looking at one takes so long that workers should share even a few.
+
+    >>> chunk_for(1_000_000), chunk_for(4000), chunk_for(20)
+    (512, 32, 32)
+    """
+    size = CHUNK
+    while size > LEAST and images < ENOUGH * size:
+        size //= 2
+    return size
+
+
+def _images(
+    X: Any, y: ArrayLike | None, model: ImageClassifier, size: int | None
+) -> tuple[Iterator[Chunk], Look, int | None]:
     if y is not None and brings_labels(X):
         raise ValueError(f"X is a {type(X).__name__}, which brings its labels along: give None for y")
     if y is None:
@@ -128,16 +144,17 @@ def _images(X: Any, y: ArrayLike | None, model: ImageClassifier, size: int) -> t
         if not first:
             raise ValueError(f"X is empty: there is no image in {source.name}")
         backbone = model._backbone_for(as_sequence(first))
-        return chunks_in(source, size), ImagesLook(backbone), None
+        return chunks_in(source, size or CHUNK), ImagesLook(backbone), None
     images = as_sequence(X)
     labels = as_labels(y, len(images))
     if not len(images):
         raise ValueError("X is empty: there is no image in it")
+    size = size or chunk_for(len(images))
     return chunks_of(images, labels, size), ImagesLook(model._backbone_for(images)), len(labels)
 
 
 def _rows(
-    X: Any, y: ArrayLike | None, model: Learner, size: int
+    X: Any, y: ArrayLike | None, model: Learner, size: int | None
 ) -> tuple[Iterator[Chunk], Look, int, NDArray[Any] | None]:
     kind = type(model)
     if y is None:
@@ -150,4 +167,4 @@ def _rows(
     known = getattr(model, "feature_names_in_", None)
     names = check_column_names(known, X, kind.__name__, fitted)
     rows = as_features(X, model.n_features_in_ if fitted else None, kind.__name__)
-    return chunks_of(rows, as_labels(y, len(rows)), size), RowsLook(), len(rows), names
+    return chunks_of(rows, as_labels(y, len(rows)), size or CHUNK), RowsLook(), len(rows), names

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from votestream.backbones.backbone import Backbone
 from votestream.common.cores import usable_cores
+from votestream.compute.place import torch_threads
 from votestream.photos.reading import Reading
 
 Features = NDArray[np.float32]
@@ -31,7 +31,7 @@ def looked_at(batches: Iterable[list[Reading]], backbone: Backbone) -> Iterator[
 
     on_cpu, lookers = backbone.device.type == "cpu", lookers_of(backbone)
     waiting: deque[tuple[list[Reading], Future[Features]]] = deque()
-    with _torch_threads(1 if on_cpu else torch.get_num_threads()):
+    with torch_threads(1 if on_cpu else torch.get_num_threads()):
         pool = ThreadPoolExecutor(lookers, "look")
         try:
             for batch in batches:
@@ -49,14 +49,3 @@ def looked_at(batches: Iterable[list[Reading]], backbone: Backbone) -> Iterator[
 def lookers_of(backbone: Backbone) -> int:
     """How many batches are looked at at once."""
     return usable_cores() if backbone.device.type == "cpu" else 1
-
-
-@contextmanager
-def _torch_threads(number: int) -> Iterator[None]:
-    """So many for each thread that is started meanwhile, and for this one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -14,7 +14,7 @@ from votestream.common.validation import as_device
 from votestream.distributed.chunks import Chunk, ImagesLook, Looked, ahead, chunks_of
 from votestream.distributed.executor import Executor, WorkerDied, executor
 from votestream.distributed.job import learn_chunks
-from votestream.distributed.learning import CHUNK
+from votestream.distributed.learning import chunk_for
 from votestream.distributed.ray_cluster import ClusterError
 from votestream.images.files import ImageError
 from votestream.images.urls import as_place
@@ -36,7 +36,7 @@ def teach_by_workers(
     keep: int,
     place: Executor,
     store: str | None = None,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> Lesson:
     """As `learning.teach`, but by the executor's workers, and saved once, when all is learned.
 
@@ -123,11 +123,12 @@ class _Found:
 
 
 class _SharedTeacher(Teacher):
-    def share(self, offer: Offer, place: Executor, store: str | None, size: int) -> Lesson:
+    def share(self, offer: Offer, place: Executor, store: str | None, size: int | None) -> Lesson:
         lesson, learner = self.lesson, self.taught.model._learner()
         own = {name: label for name, label in self.own.items() if name != label}
         look = PhotosLook(self.backbone, KnownPhotos(self.taught.sidecar.entries()), own)
         photos = offer.photos if learner.mergeable else self.photos  # the others had better see classes mixed
+        size = size or chunk_for(len(photos))
         chunks = chunks_of([photo.path for photo in photos], [photo.label for photo in photos], size)
         told = f"Learning, {place.workers} worker{'s' * (place.workers > 1)}"
         learned: list[tuple[str, str]] = []

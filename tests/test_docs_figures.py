@@ -77,6 +77,9 @@ SINCE_THE_PAPER = {
     "foal, Q = 2000": ("online", "F-OAL", 2000),
     "srda": ("online", "SRDA", None),
     "foal, 1,000 random features": ("bytes", "F-OAL, 1000 random features", None),
+    "foal, 1,000 random features, on two stages": ("bytes", "F-OAL, 1000 random features, two stages", None),
+    "randumb, 5,000 random features": ("bytes", "RanDumb, 5000 random features", None),
+    "klda, 5 draws of 5,000 random features": ("bytes", "KLDA, 5 draws of 5000 random features", None),
 }
 
 

@@ -35,7 +35,8 @@ class KLDA(ScaledLearner):
     Kept for each draw: 4 M (M + C) + 8 C bytes, from which S follows; W and b, 4 M (D + 1), made from the seed and
     not in the file; at most 128 rows that wait. Learning costs M² multiplications a sample and draw, solving M³ / 3.
 
-    Take it to compare with, and with as many random features as there is room for.
+    Take it where memory is free and classes are few with many samples each: with its paper's 5 draws of 5,000 random
+    features, half a gigabyte, it is the best on plain features of CIFAR-10. With little room it is behind.
 
     Reference: Saleh Momeni, Sahisnu Mazumder and Bing Liu, "Continual Learning Using a Kernel-Based Method Over
     Foundation Models", AAAI 2025.

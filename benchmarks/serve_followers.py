@@ -1,6 +1,6 @@
 """What followers of `votestream serve` bring and cost, over real connections on one computer.
 
-    OMP_NUM_THREADS=1 python benchmarks/serve_followers.py     # adds rows to results/serve_followers.csv
+    python benchmarks/serve_followers.py     # adds rows to results/serve_followers.csv
 
 Predictions: clients ask the writer, or the writer and one or two followers at once, each with two connections, images
 and rows of features in turn; all services share the cores of this computer, so that three of them need three.

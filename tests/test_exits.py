@@ -224,6 +224,14 @@ app(sys.argv[1:])
 """
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C is heard, also where the tests run behind a shell that has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def pressed(monkeypatch, function):
     """Ctrl-C just before a function is called."""
     real = getattr(learning, function)
@@ -237,7 +245,7 @@ def pressed(monkeypatch, function):
 
 @pytest.mark.parametrize("function", ["check_target", "open_model", "readings"])
 @pytest.mark.parametrize("there", [False, True])
-def test_ctrl_c_before_the_first_batch_claims_nothing(place, tmp_path, monkeypatch, function, there):
+def test_ctrl_c_before_the_first_batch_claims_nothing(place, tmp_path, monkeypatch, interruptible, function, there):
     model = tmp_path / "model"
     if there:
         model.write_bytes((place / "model").read_bytes())

@@ -62,6 +62,8 @@ def _together(counts: NDArray[np.int64], numbers: NDArray[np.int64], size: int) 
     >>> _together(np.array([1000, 10]), np.array([0, 0, 0, 1, 0, 1, 1, 0]), size=2)
     6
     """
+    if len(numbers) <= size:
+        return size
     since, most = np.zeros(len(counts) + 1, np.int64), np.append(counts // BEHIND_OF_CLASS, 0)
     for start in range(0, len(numbers) - size, size):
         np.add.at(since, numbers[start : start + size], 1)

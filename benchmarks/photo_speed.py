@@ -41,7 +41,7 @@ from votestream.common.cores import usable_cores
 from votestream.distributed.executor import Executor
 from votestream.photos.finding import offer
 from votestream.photos.learning import Teacher
-from votestream.photos.many_workers import _SharedTeacher, on_workers
+from votestream.photos.many_workers import SharedTeacher, on_workers
 
 SHOWN = [
     *("photos", "cores", "photos_per_second", "network_per_second", "decoding_per_second", "of_the_slower"),
@@ -140,7 +140,7 @@ def teach_by_processes(folder: Path, device: str, place: Executor) -> float:
     """The same by the executor's workers."""
     with tempfile.TemporaryDirectory() as at:
         found = offer(folder)
-        teacher = _SharedTeacher(Path(at, "model.safetensors"), found, {**SETTINGS, "device": device}, None, 0, 1000)
+        teacher = SharedTeacher(Path(at, "model.safetensors"), found, {**SETTINGS, "device": device}, None, 0, 1000)
         start = time.perf_counter()
         lesson = teacher.share(found, place, None, None)
         seconds = time.perf_counter() - start

@@ -207,3 +207,35 @@ def test_a_backbone_is_made_on_one_thread_and_leaves_as_many_as_it_found(monkeyp
         vs.create_backbone("reduced_resnet18", device="cpu")
         assert torch.get_num_threads() == 2
     assert seen == [1]
+
+
+def test_threads_that_limit_torch_at_once_leave_the_usual_number_behind():
+    first_in, both_in, left = threading.Event(), threading.Event(), []
+
+    def first():
+        with torch_threads(1):
+            first_in.set()
+            both_in.wait(10)
+
+    def second():
+        first_in.wait(10)
+        with torch_threads(1):
+            both_in.set()
+            one.join(10)  # the first leaves before
+            with torch_threads(2):
+                pass
+            left.append(torch.get_num_threads())
+
+    one, other = threading.Thread(target=first), threading.Thread(target=second)
+    after = threading.Thread(target=lambda: left.append(torch.get_num_threads()))
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)  # what is usual
+    try:
+        for thread in (one, other):
+            thread.start()
+        other.join(20)
+        after.start()
+        after.join()
+    finally:
+        torch.set_num_threads(before)
+    assert left == [1, 3]

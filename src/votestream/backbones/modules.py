@@ -55,9 +55,8 @@ def from_module(
     network = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
     staged = network if isinstance(network, StageFeatures) else None
     digest = weights_digest or digest_of_weights(name, (staged.network if staged else network).state_dict())
-    with torch_threads(
-        1
-    ):  # for a few images: where other programs run, threads wait for one another many times as long
+    # On one thread, for a few images: where other programs run, threads wait for one another many times as long.
+    with torch_threads(1):
         fast = fold_batch_norms(network, input_size)
         fast = copy.deepcopy(fast) if fast is network else fast
         fast = fast.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

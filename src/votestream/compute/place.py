@@ -59,6 +59,8 @@ def as_float64(array: Array) -> Array:
 
 
 _LIMITING = threading.Lock()
+_TORCH = threading.local()  # `number`: torch's threads in this thread, inside `torch_threads`
+_TORCH_INSIDE = SimpleNamespace(lock=threading.Lock(), count=0, usual=1)
 
 
 @contextmanager
@@ -87,13 +89,25 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """torch has so many threads for what is inside, and for whatever thread is started meanwhile."""
-    before = torch.get_num_threads()
+    """torch has so many threads for what is inside, and for whatever thread is started meanwhile.
+
+    Several threads may be inside at once, and leave in any order: who leaves gets back what it had outside, or what
+    was usual before the first came.
+    """
+    outside = getattr(_TORCH, "number", None)
+    with _TORCH_INSIDE.lock:
+        if not _TORCH_INSIDE.count:
+            _TORCH_INSIDE.usual = torch.get_num_threads()
+        _TORCH_INSIDE.count += 1
     torch.set_num_threads(number)
+    _TORCH.number = number
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _TORCH.number = outside
+        with _TORCH_INSIDE.lock:
+            _TORCH_INSIDE.count -= 1
+            torch.set_num_threads(outside or _TORCH_INSIDE.usual)
 
 
 @cache

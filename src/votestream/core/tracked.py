@@ -30,11 +30,9 @@ def tested_lessons(learner: Any, rows: NDArray[Any], labels: list[str | int], na
     changed: set[int] = set()  # classes learned since
     start = 0
     while start < len(rows):
-        end = start + size
-        if learner._test_growth == 1:
-            most = max(size, tracker.learned // BEHIND)
-            numbers = np.array([index.get(label, len(index)) for label in labels[start : start + most]], np.int64)
-            end = start + _together(tracker.counts, numbers, size)
+        most = size if learner._test_growth > 1 else max(size, tracker.learned // BEHIND)
+        numbers = np.array([index.get(label, len(index)) for label in labels[start : start + most]], np.int64)
+        end = start + _together(tracker.counts, numbers, size)
         X, own = rows[start:end], labels[start:end]
         if not tracker.is_due(len(X), learner._test_growth):
             tracker.skip(len(X))
@@ -46,8 +44,7 @@ def tested_lessons(learner: Any, rows: NDArray[Any], labels: list[str | int], na
             elif changed:
                 prepared, changed = learner._prepared(prepared, changed), set()
             shares = leading(prepared.predictor.probabilities(X))
-            numbers = np.array([index.get(label, len(index)) for label in own], np.int64)
-            tracker.test(prepared.answers, shares, X, numbers)
+            tracker.test(prepared.answers, shares, X, numbers[: len(X)])
         for first in range(0, len(X), size):
             batch = X[first : first + size]
             classes = learner._lesson(batch, own[first : first + size], named_task)

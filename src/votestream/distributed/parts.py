@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from votestream.core.learner import Learner
 from votestream.core.registry import from_parts
 from votestream.distributed.merge_tree import MergeTree
-from votestream.io.array_checks import made_in_this_job
+from votestream.io.array_checks import made_by_workers
 from votestream.io.model_files import ModelFileError, joined, packed, part_of, unpacked
 from votestream.life.calibration import CalibrationSums
 from votestream.life.tracker import Tests
@@ -69,7 +69,7 @@ class Part:
             notes=header["notes"],
         )
         if header["learner"] is not None:
-            with made_in_this_job():
+            with made_by_workers():
                 part.learner = from_parts(NAME, header["learner"], part_of(arrays, "learner"))
         if tests := part_of(arrays, "tests"):
             part.tests, part.sums = Tests(**tests), CalibrationSums(0.0)

@@ -25,7 +25,7 @@ PIECE = 1 << 22  # numbers looked at together, so that checking an array takes l
 
 State = dict[str, NDArray[Any]]
 
-_of_this_job: ContextVar[bool] = ContextVar("_of_this_job", default=False)
+_believed: ContextVar[bool] = ContextVar("_believed", default=False)
 
 
 def take(
@@ -159,18 +159,18 @@ def check_products(name: str, matrix: NDArray[Any], slack: float = 1e-3) -> None
 
 
 @contextmanager
-def made_in_this_job() -> Iterator[None]:
-    """Inside, `check_scatter` believes: a worker has just computed it, and the factorisation is most of reading it."""
-    before = _of_this_job.set(True)
+def made_by_workers() -> Iterator[None]:
+    """Inside, `check_scatter` believes: a worker of ours computed it, and checking is most of what reading takes."""
+    before = _believed.set(True)
     try:
         yield
     finally:
-        _of_this_job.reset(before)
+        _believed.reset(before)
 
 
 def check_scatter(name: str, whole: Callable[[], NDArray[Any]], slack: float) -> None:
     """Each matrix (D, D) is symmetric and positive semidefinite, up to `slack` relative to its diagonal."""
-    if _of_this_job.get():
+    if _believed.get():
         return
     matrices = whole()
     width = matrices.shape[-1]

@@ -197,7 +197,7 @@ class ClassGaussians:
 
     def join(self, label: int, into: int, rank: int) -> None:
         """Two classes are one, with the scatter between their means; classes above `label` count one less."""
-        self._take_in(into, int(self.counts[label]), self.means[label], self.factor(label), self.dropped[label], rank)
+        self._take_in(self, [label], [into], rank)
         self._remove(label)
 
     def merge(self, other: ClassGaussians, numbers: NDArray[np.int64], rank: int) -> None:
@@ -211,58 +211,29 @@ class ClassGaussians:
         numbers = numbers[: len(other.counts)]
         known = self.counts[numbers] > 0
         for i in np.flatnonzero(~known).tolist():
-            label = int(numbers[i])
-            self.lengths[label], self.directions[label] = (
-                other.lengths[i][:rank].copy(),
-                other.directions[i][:rank].copy(),
-            )
+            label, lengths = int(numbers[i]), other.lengths[i]
             self.counts[label], self.means[label] = other.counts[i], other.means[i]
-            lost = float(np.square(other.lengths[i][rank:], dtype=np.float64).sum())
-            self.dropped[label] = other.dropped[i] + lost
-        both = np.flatnonzero(known)
-        for first in range(0, len(both), TOGETHER // self.width + 1):
-            self._take_in_all(other, numbers, both[first : first + TOGETHER // self.width + 1], rank)
+            self.lengths[label], self.directions[label] = lengths[:rank].copy(), other.directions[i][:rank].copy()
+            self.dropped[label] = other.dropped[i] + float(np.square(lengths[rank:], dtype=np.float64).sum())
+        both, at_once = np.flatnonzero(known), TOGETHER // self.width + 1
+        for first in range(0, len(both), at_once):
+            some = both[first : first + at_once]
+            self._take_in(other, some.tolist(), numbers[some].tolist(), rank)
 
-    def _take_in_all(
-        self, other: ClassGaussians, numbers: NDArray[np.int64], some: NDArray[np.int64], rank: int
-    ) -> None:
-        """`_take_in` for classes that are known here too, of the other's numbers `some`."""
-        labels = numbers[some]
-        before, counts = self.counts[labels], other.counts[some]
+    def _take_in(self, other: ClassGaussians, theirs: list[int], ours: list[int], rank: int) -> None:
+        """Classes take in the samples of the other's classes, whose scatter within is in the shared one already."""
+        before, counts = self.counts[ours], other.counts[theirs]
         total = before + counts
-        steps = other.means[some] - self.means[labels]
-        self.means[labels] += steps * (counts / total)[:, None].astype(np.float32)
-        self.counts[labels] = total
+        steps = other.means[theirs] - self.means[ours]
+        self.means[ours] += steps * (counts / total)[:, None].astype(np.float32)
+        self.counts[ours] = total
         steps *= np.sqrt(before * (counts / total))[:, None].astype(np.float32)
         self.scatter.add(steps)
-        self.dropped[labels] += other.dropped[some]
-        sizes = np.array([len(other.lengths[i]) + 1 for i in some.tolist()])
-        ends = sizes.cumsum()
-        rows = np.zeros((ends[-1] + 1, self.width), np.float32)
-        for i, step, end, size in zip(some.tolist(), steps, ends.tolist(), sizes.tolist(), strict=True):
-            rows[end - size : end - 1] = other.factor(i)
-            rows[end - 1] = step
-        self._widen_all(labels, ends - sizes, sizes, rows, rank)
-
-    def _take_in(
-        self,
-        label: int,
-        count: int,
-        mean: NDArray[np.float32],
-        factor: NDArray[np.float32],
-        dropped: float,
-        rank: int,
-    ) -> None:
-        """The class takes in another's samples, whose scatter within is in the shared one already."""
-        before = int(self.counts[label])
-        total = before + count
-        step = mean - self.means[label]
-        self.means[label] += step * np.float32(count / total)
-        self.counts[label] = total
-        step *= np.float32((before * count / total) ** 0.5)
-        self.scatter.add_one(step)
-        self.dropped[label] += dropped
-        self._widen(label, np.concatenate((factor, step[None])), rank)
+        self.dropped[ours] += other.dropped[theirs]
+        parts = [np.concatenate((other.factor(i), step[None])) for i, step in zip(theirs, steps, strict=True)]
+        sizes = np.array([len(part) for part in parts])
+        rows = np.concatenate((*parts, np.zeros((1, self.width), np.float32)))
+        self._widen_all(np.array(ours), sizes.cumsum() - sizes, sizes, rows, rank)
 
     def _remove(self, label: int) -> None:
         self.counts, self.dropped = np.delete(self.counts, label), np.delete(self.dropped, label)

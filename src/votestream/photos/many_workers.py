@@ -47,7 +47,7 @@ def teach_by_workers(
     path = followed(path)
     check_target(path)
     with alone(path):
-        return _SharedTeacher(path, offer, settings, task, seed, keep).share(offer, place, store, chunk)
+        return SharedTeacher(path, offer, settings, task, seed, keep).share(offer, place, store, chunk)
 
 
 def on_workers(on: str, workers: int | None, device: str | None = None) -> Executor:
@@ -122,7 +122,9 @@ class _Found:
         return {"learned": self.learned, "moved": self._moved, "known": self._known, "copies": self._copies}
 
 
-class _SharedTeacher(Teacher):
+class SharedTeacher(Teacher):
+    """A teacher whose photos are looked at and learned by an executor's workers."""
+
     def share(self, offer: Offer, place: Executor, store: str | None, size: int | None) -> Lesson:
         lesson, learner = self.lesson, self.taught.model._learner()
         own = {name: label for name, label in self.own.items() if name != label}

@@ -112,7 +112,7 @@ def test_without_contact_a_copy_says_that_it_is_stale_and_with_max_stale_it_is_n
 def test_how_long_a_copy_is_behind_is_counted_until_it_has_caught_up(writer, copy, monkeypatch):
     engine, address = writer
     with following(copy, address) as follower, monkeypatch.context() as patched:
-        until(lambda: engine.statistics()["subscribers"] == 1 and not follower._asked_for)
+        until(lambda: follower._update_seconds and not follower._asked_for)  # what connecting asks for is fetched
         patched.setattr(follower._copy, "update", lambda known: time.sleep(0.3))
         teach(engine, "owl")
         until(lambda: follower.statistics()["seconds_behind"] > 0.2)

@@ -42,6 +42,11 @@ def test_items_are_drawn_as_workers_take_them(place):
         assert len(drawn) <= done + 2 * place.workers
 
 
+def test_nobody_has_two_items_while_another_has_none(place):
+    list(place.run(work.squares, range(20)))
+    assert len({pid for _, pid in place.run(work.process, range(3))}) == 3
+
+
 def test_the_function_is_pickled_once_and_made_once_in_each_worker(place, tmp_path):
     Counted.pickled = 0
     list(place.run(Counted(tmp_path), range(20)))

@@ -48,6 +48,11 @@ def test_items_are_drawn_as_workers_take_them(place):
         assert len(drawn) <= done + 2 * place.workers
 
 
+def test_nobody_has_two_items_while_another_has_none(two):
+    list(two.run(work.squares, range(4)))
+    assert len({pid for _, pid in two.run(work.process, range(2))}) == 2
+
+
 def test_the_function_is_made_once_in_each_worker(place, tmp_path):
     list(place.run(partial(work.made_once, tmp_path), range(20)))
     assert 1 <= len(list(tmp_path.iterdir())) <= place.workers

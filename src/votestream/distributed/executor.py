@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from votestream.common.cores import usable_cores
 
@@ -108,6 +108,21 @@ def executor(on: str, workers: int | None = None, cuda: bool = False) -> Executo
 
         return RayExecutor(on, workers, cuda)
     raise ValueError(f"on must be 'here', 'processes', 'ray' or 'ray://HOST:PORT', got {on!r}")
+
+
+class Holding(Protocol):
+    holds: dict[Any, tuple[int, Any]]  # items that a worker was given and has not finished
+
+
+W = TypeVar("W", bound=Holding)
+
+
+def in_turn(workers: Sequence[W], most: int) -> Iterator[W]:
+    """Each worker, as often as it may have an item more: nobody has two while another has none."""
+    for held in range(most):
+        for worker in workers:
+            if len(worker.holds) == held:
+                yield worker
 
 
 @contextmanager

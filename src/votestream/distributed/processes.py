@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from votestream.common.cores import threads_of_children
-from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied
+from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied, in_turn
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,12 +45,11 @@ class Processes(Executor):
             for worker in self._workers:
                 worker.begin(job)
             while True:
-                for worker in self._workers:
-                    while len(worker.holds) < AT_ONCE:
-                        item = again.popleft() if again else next(drawn, None)
-                        if item is None:
-                            break
-                        worker.give(*item)
+                for worker in in_turn(self._workers, AT_ONCE):
+                    item = again.popleft() if again else next(drawn, None)
+                    if item is None:
+                        break
+                    worker.give(*item)
                 futures = [future for worker in self._workers for future in worker.holds]
                 if not futures:
                     whole = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from votestream.common.progress import note
-from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied
+from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied, in_turn
 from votestream.distributed.ray_cluster import ClusterError, RayCluster, check_version, version_probe
 
 T = TypeVar("T")
@@ -57,16 +57,15 @@ class RayExecutor(Executor):
         whole = False
         try:
             while True:
-                for worker in self._ready:
+                for worker in in_turn(self._ready, 1 if self._starting else AT_ONCE):
+                    item = again.popleft() if again else next(drawn, None)
+                    if item is None:
+                        more = False
+                        break
                     if worker not in begun:
                         begun.add(worker)
                         worker.actor.begin.remote(job)
-                    while len(worker.holds) < AT_ONCE and (more or again):
-                        item = again.popleft() if again else next(drawn, None)
-                        if item is None:
-                            more = False
-                        else:
-                            worker.holds[worker.actor.work.remote(item[1])] = item
+                    worker.holds[worker.actor.work.remote(item[1])] = item
                 calls = {call: worker for worker in self._ready for call in worker.holds}
                 if not (more or calls or again):
                     whole = True

@@ -7,9 +7,10 @@ A folder of 12-megapixel JPEGs and one of 500 pixels, generated, so the files ar
 after round: the network alone on tensors that are ready, Pillow alone in as many threads as there are cores, and a new
 model that is taught the folder (opening it is not counted). Where decoding and the network share the cores, the most
 that can be had is one after the other on all of them: "of both in turn". With a GPU it is the slower of the two.
-"by processes" is `votestream learn --on processes`, a process a core, where there is more than one; they are started
-before.
 The parts are shares of the time of the thread that learns: it waits for features, or learns and saves.
+
+"by processes" is `votestream learn --on processes`, a process a core, where there is more than one; they are started
+before. Beside it stands Pillow alone in the same processes, which have no lock of Python's in common.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,11 +47,12 @@ from votestream.photos.many_workers import SharedTeacher, on_workers
 
 SHOWN = [
     *("photos", "cores", "photos_per_second", "network_per_second", "decoding_per_second", "of_the_slower"),
-    *("of_both_in_turn", "waiting", "learner", "by_processes"),
+    *("of_both_in_turn", "waiting", "learner", "by_processes", "decoding_by_processes", "processes_of_the_slower"),
+    "processes_of_both_in_turn",
 ]
 FIELDS = [*SHOWN, "pixels", "files", "device", "rounds", "load", "version", "torch", "command"]
 SETTINGS: dict[str, Any] = dict.fromkeys(("backbone", "views", "stages", "learner", "budget", "max_pixels"))
-CLASSES, DIFFERENT = 10, 6
+CLASSES, DIFFERENT, GROUP = 10, 6, 8
 
 
 class Kind(NamedTuple):
@@ -59,8 +62,8 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("12 megapixels", (4032, 3024), {"cpu": 60, "cuda": 800}),
-    Kind("500 pixels", (500, 375), {"cpu": 120, "cuda": 4000}),
+    Kind("12 megapixels", (4032, 3024), {"cpu": 60, "cuda": 1200}),
+    Kind("500 pixels", (500, 375), {"cpu": 120, "cuda": 8000}),
 )
 
 
@@ -100,24 +103,34 @@ def bare_network(backbone: Backbone) -> Callable[[], int]:
     return work
 
 
-def bare_decoding(paths: list[Path], size: int, cores: int) -> Callable[[], int]:
+def decode(path: Path, size: int) -> np.ndarray:
     """Nothing but Pillow: read, decode as small as three times the size allows, resize, cut."""
+    with Image.open(path) as image:
+        times = max([n for n in (2, 4, 8) if min(image.size) >= 3 * n * size], default=1)
+        image.draft(None, (image.width // times, image.height // times))
+        image.load()
+        short = min(image.size)
+        whole = image.resize((image.width * size // short, image.height * size // short), Image.Resampling.BICUBIC)
+    left, top = (whole.width - size) // 2, (whole.height - size) // 2
+    return np.asarray(whole.crop((left, top, left + size, top + size)))
 
-    def decode(path: Path) -> np.ndarray:
-        with Image.open(path) as image:
-            times = max([n for n in (2, 4, 8) if min(image.size) >= 3 * n * size], default=1)
-            image.draft(None, (image.width // times, image.height // times))
-            image.load()
-            short = min(image.size)
-            whole = image.resize((image.width * size // short, image.height * size // short), Image.Resampling.BICUBIC)
-        left, top = (whole.width - size) // 2, (whole.height - size) // 2
-        return np.asarray(whole.crop((left, top, left + size, top + size)))
 
+def bare_decoding(paths: list[Path], size: int, cores: int) -> Callable[[], int]:
     def work() -> int:
         with ThreadPoolExecutor(cores) as pool:
-            return sum(1 for _ in pool.map(decode, paths))
+            return sum(1 for _ in pool.map(partial(decode, size=size), paths))
 
     return work
+
+
+def decoder(size: int) -> Callable[[list[Path]], int]:
+    """For workers, who keep what they decode to themselves."""
+    return lambda group: sum(len(decode(path, size)) > 0 for path in group)
+
+
+def decoding_by_processes(paths: list[Path], size: int, place: Executor) -> Callable[[], int]:
+    groups = [paths[start : start + GROUP] for start in range(0, len(paths), GROUP)]
+    return lambda: sum(count for _, count in place.run(partial(decoder, size), groups))
 
 
 def teach(folder: Path, device: str) -> tuple[float, dict[str, float]]:
@@ -159,6 +172,21 @@ def _timed(work: Callable[..., Any], spent: dict[str, float], part: str) -> Call
     return timed
 
 
+def rate(work: Callable[[], int]) -> float:
+    start = time.perf_counter()
+    return work() / (time.perf_counter() - start)
+
+
+def of_the_slower(seen: list[tuple[float, float, float]]) -> str:
+    return f"{statistics.median(speed / min(others) for speed, *others in seen):.2f}" if seen else ""
+
+
+def of_both_in_turn(seen: list[tuple[float, float, float]], device: str) -> str:
+    """Where they share the cores."""
+    together = [speed * (1 / looking + 1 / decoded) for speed, looking, decoded in seen]
+    return f"{statistics.median(together):.2f}" if together and device == "cpu" else ""
+
+
 def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> dict[str, Any]:
     torch.set_num_threads(cores)
     backbone = Teacher(folder / "none", offer(folder), {**SETTINGS, "device": device}, None, 0, 0).backbone
@@ -166,24 +194,21 @@ def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> d
     network, decoding = bare_network(backbone), bare_decoding(paths, backbone.input_size, cores)
     network()  # the first call chooses kernels
     seen: list[tuple[float, float, float]] = []
+    by_processes: list[tuple[float, float, float]] = []
     parts: list[dict[str, float]] = []
-    by_processes: list[float] = []
     workers = on_workers("processes", cores, device) if cores > 1 else None
     if workers is not None:
         teach_by_processes(folder, device, workers)
     for _ in range(rounds):
-        rates = []
-        for work in (network, decoding):
-            start = time.perf_counter()
-            rates.append(work() / (time.perf_counter() - start))
+        looking, decoded = rate(network), rate(decoding)
         speed, shares = teach(folder, device)
-        seen.append((speed, rates[0], rates[1]))
+        seen.append((speed, looking, decoded))
         parts.append(shares)
         if workers is not None:
-            by_processes.append(teach_by_processes(folder, device, workers))
+            decoded = rate(decoding_by_processes(paths, backbone.input_size, workers))
+            by_processes.append((teach_by_processes(folder, device, workers), looking, decoded))
     if workers is not None:
         workers.close()
-    together = [speed * (1 / net + 1 / decoded) for speed, net, decoded in seen] if device == "cpu" else []
     speeds, networks, decodings = zip(*seen, strict=True)
     return {
         "photos": kind.name,
@@ -191,10 +216,13 @@ def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> d
         "photos_per_second": f"{statistics.median(speeds):.1f}",
         "network_per_second": f"{statistics.median(networks):.1f}",
         "decoding_per_second": f"{statistics.median(decodings):.1f}",
-        "of_the_slower": f"{statistics.median(speed / min(others) for speed, *others in seen):.2f}",
-        "of_both_in_turn": f"{statistics.median(together):.2f}" if together else "",
+        "of_the_slower": of_the_slower(seen),
+        "of_both_in_turn": of_both_in_turn(seen, device),
         **{part: f"{statistics.median(each[part] for each in parts):.2f}" for part in parts[0]},
-        "by_processes": f"{statistics.median(by_processes):.1f}" if by_processes else "",
+        "by_processes": f"{statistics.median(one[0] for one in by_processes):.1f}" if by_processes else "",
+        "decoding_by_processes": f"{statistics.median(one[2] for one in by_processes):.1f}" if by_processes else "",
+        "processes_of_the_slower": of_the_slower(by_processes),
+        "processes_of_both_in_turn": of_both_in_turn(by_processes, device),
         "pixels": f"{kind.size[0]} x {kind.size[1]}",
         "files": len(paths),
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
@@ -230,6 +258,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for kind in KINDS:
             generate(Path(place, kind.name), kind, int(args.files * kind.files[args.device]))
+            os.sync()  # a model is saved with fsync, which would wait for all that was just written
             for cores in args.cores or ([1, 2] if args.device == "cpu" else [usable_cores()]):
                 fresh = multiprocessing.get_context("spawn")
                 with only(cores), ProcessPoolExecutor(1, fresh) as process:

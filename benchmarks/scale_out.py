@@ -268,7 +268,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=32_768, help="a worker")
     parser.add_argument("--items", type=int, default=2000, help="a worker, with which nothing is done")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="images,rows,items,merge")
+    parser.add_argument("--only", default="alone,images,rows,items,merge")
     parser.add_argument("--out", type=Path, default=RESULTS / "scale_out.csv")
     args = parser.parse_args()
     only, described = args.only.split(","), about(args.rounds)
@@ -295,7 +295,8 @@ def main() -> None:
             works.append(Nothing(args.items))
         with contextlib.ExitStack() as open_:
             workers = [int(number) for number in args.workers.split(",")]
-            measure_alone([work for work in works if work.what == "images"], workers, args.rounds, write)
+            if "alone" in only:
+                measure_alone([work for work in works if work.what == "images"], workers, args.rounds, write)
             measure(works, list(places(args.on.split(","), workers, args.device != "cpu", open_)), args.rounds, write)
     for width in (160, 1280) if "merge" in only else ():
         for mixed in (True, False):

@@ -54,6 +54,7 @@ def test_a_tar_file_is_unpacked_whole(place):
         unpack(path, place / "in" / "other")
 
 
+@pytest.mark.filterwarnings("ignore:Python 3.14 will, by default, filter:DeprecationWarning")  # 3.12 on
 @pytest.mark.parametrize("python", ["this", "early 3.11"])
 @pytest.mark.parametrize(
     ("name", "kind", "target"),

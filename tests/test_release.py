@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import shutil
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from votestream import __version__
 
@@ -88,3 +91,23 @@ def test_an_sdist_that_lacks_results_or_holds_a_stray_file_is_refused(release):
         "The sdist lacks results/online.csv.",
         "The sdist holds .env, which is not in the repository.",
     ]
+
+
+def test_every_pin_can_be_installed_on_the_oldest_python_or_is_not_meant_for_it():
+    oldest = {"python_version": "3.10", "python_full_version": "3.10.0"}
+    asked, refused = 0, []
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        pin = Requirement(line.partition("#")[0]) if line.partition("#")[0].strip() else None
+        if pin is None or (pin.marker and not pin.marker.evaluate(oldest)):
+            continue
+        try:
+            about = importlib.metadata.metadata(pin.name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # of a part that has an environment of its own
+        if about["Version"].partition("+")[0] not in pin.specifier:
+            continue  # another Python's
+        asked, needs = asked + 1, about["Requires-Python"]
+        if needs and not SpecifierSet(needs).contains(oldest["python_full_version"]):
+            refused.append(f"{pin.name} needs Python {needs}")
+    assert asked > 10
+    assert refused == []

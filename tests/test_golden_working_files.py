@@ -1,0 +1,52 @@
+"""The working files of every version that was released are read: photos stay known, lessons can be taken back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import golden_files
+import golden_working_files as working
+from conftest import one_thread
+from votestream.photos.correcting import undo
+from votestream.photos.finding import offer
+from votestream.photos.learning import Lesson
+from votestream.serve.changes import Undo
+from votestream.serve.opening import open_served
+from votestream.serve.settings import EngineSettings
+
+FOLDERS = sorted(path.relative_to(golden_files.FOLDER) for path in golden_files.FOLDER.glob("*/working"))
+
+
+@pytest.fixture(params=FOLDERS, ids=str)
+def folder(request, tmp_path):
+    """A copy, which may be written to."""
+    with one_thread():
+        yield shutil.copytree(golden_files.FOLDER / request.param, tmp_path / "working")
+
+
+def test_there_are_working_files():
+    assert FOLDERS
+
+
+def test_photos_are_known_again_and_the_journal_takes_them_back(folder):
+    model = folder / working.PHOTOS
+    again: Lesson = working.teach_photos(model, folder / "photos")
+    assert (again.learned, sum(again.known.values()), again.notes) == ({}, len(offer(folder / "photos").photos), [])
+    undone = undo(model, 2)
+    assert (sum(undone.photos.values()), undone.total, undone.left) == (2, 7, 6)
+    assert sum(working.teach_photos(model, folder / "photos").learned.values()) == 2
+
+
+def test_a_service_goes_on_with_its_lessons_and_takes_them_back(folder):
+    served, remarks = open_served(folder / working.ROWS, EngineSettings(undo_reach=5))
+    try:
+        answers = json.loads((folder / "answers.json").read_text())["rows"]
+        assert served.learner.predict(golden_files.queries(False)).tolist() == answers
+        assert remarks == []
+        (undone,) = served.change([(Undo(), None)])
+        assert undone.about == {"lesson": 9, "kind": "learn", "label": "elm"}
+    finally:
+        served.journal.close()

@@ -232,7 +232,7 @@ def norms(suite: Suite, rows: Rows) -> list[Panel]:
     """Norms of the head's rows over their mean, in order of learning, with trends: panels as in the paper's figures.
 
     CN by the size of the steps; methods, in the smallest steps and with the fewest exemplars; CN + Exp by their number;
-    distillation against exemplars. Of several seeds the first is shown.
+    distillation against exemplars. The mean of all seeds.
     """
     order = {(m.label, str(m.Q or "")): place for place, m in enumerate(suite.methods)}
     known = {}
@@ -245,16 +245,16 @@ def norms(suite: Suite, rows: Rows) -> list[Panel]:
     smallest, small = next(iter(known.items()))
     fewest = next(iter(_budgets(small)), "")
     few = [row for row in small if row["Q"] in ("", fewest)]
-    by_step = [_norms(f"{r['method']}, {title}", r) for title, own in known.items() for r in _firsts(own, "CN")]
-    by_Q = [_norms(f"{r['method']}, Q = {int(r['Q']):,}", r) for r in _firsts(small, "CN + Exp")]
+    by_step = [_norms(f"{r[0]['method']}, {title}", r) for title, own in known.items() for r in _runs(own, "CN")]
+    by_Q = [_norms(f"{runs[0]['method']}, Q = {int(runs[0]['Q']):,}", runs) for runs in _runs(small, "CN + Exp")]
     told = f"{smallest}, Q = {int(fewest):,}" if fewest else smallest
     panels = [
         Panel("Plain training (CN)\nby classes a task", by_step),
-        Panel(f"All methods\n{told}", [_norms(row["method"], row) for row in _firsts(few)]),
+        Panel(f"All methods\n{told}", [_norms(runs[0]["method"], runs) for runs in _runs(few)]),
         Panel(f"With exemplars (CN + Exp), by their number\n{smallest}", by_Q),
         Panel(
             f"Distillation (KD) and exemplars (CN + Exp)\n{told}",
-            [_norms(row["method"], row) for row in _firsts(few, "KD", "CN + Exp")],
+            [_norms(runs[0]["method"], runs) for runs in _runs(few, "KD", "CN + Exp")],
         ),
     ]
     return [panel for panel in panels if panel.series]
@@ -324,19 +324,23 @@ def names(suite: Suite, panels: Iterable[Panel | Matrix | Comparison]) -> list[s
     return _ordered(suite, dict.fromkeys(s.label for panel in panels if isinstance(panel, Panel) for s in panel.series))
 
 
-def _firsts(rows: Rows, *paper_rows: str) -> Rows:
-    """The first seed of each method and budget; only of those that the paper calls so, if given."""
-    chosen: dict[tuple[str, str], dict[str, str]] = {}
-    for row in sorted(rows, key=lambda row: int(row["seed"])):
+def _runs(rows: Rows, *paper_rows: str) -> list[Rows]:
+    """All seeds of each method and budget; only of those that the paper calls so, if given."""
+    found: dict[tuple[str, str], Rows] = {}
+    for row in rows:
         if not paper_rows or row["paper row"] in paper_rows:
-            chosen.setdefault((row["method"], row["Q"]), row)
-    return list(chosen.values())
+            found.setdefault((row["method"], row["Q"]), []).append(row)
+    return list(found.values())
 
 
-def _norms(label: str, row: dict[str, str]) -> Series:
-    lengths = [norm for task in norms_of(row) for norm in task]
-    mean = statistics.fmean(lengths)
-    y = [length / mean for length in lengths]
+def _norms(label: str, runs: Rows) -> Series:
+    """By the place in the order of learning, whatever class a seed has there."""
+    shares = []
+    for row in runs:
+        lengths = [norm for task in norms_of(row) for norm in task]
+        mean = statistics.fmean(lengths)
+        shares.append([length / mean for length in lengths])
+    y = [statistics.fmean(at) for at in zip(*shares, strict=False)]
     slope, start = trend(y)
     x = [float(place + 1) for place in range(len(y))]
     line = [start + slope * place for place in range(len(y))]

@@ -258,7 +258,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for kind in KINDS:
             generate(Path(place, kind.name), kind, int(args.files * kind.files[args.device]))
-            os.sync()  # a model is saved with fsync, which would wait for all that was just written
+            os.sync()  # so that nothing waits for a disk that is still writing these
             for cores in args.cores or ([1, 2] if args.device == "cpu" else [usable_cores()]):
                 fresh = multiprocessing.get_context("spawn")
                 with only(cores), ProcessPoolExecutor(1, fresh) as process:

@@ -13,6 +13,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST_DEATHS = 3  # of workers at one item, which then is what kills them
+AT_ONCE = 2  # items a worker has: one in hand, and one that waits, so that it never waits itself
 
 
 class WorkerDied(RuntimeError):
@@ -117,7 +118,7 @@ class Holding(Protocol):
 W = TypeVar("W", bound=Holding)
 
 
-def in_turn(workers: Sequence[W], most: int) -> Iterator[W]:
+def in_turn(workers: Sequence[W], most: int = AT_ONCE) -> Iterator[W]:
     """Each worker, as often as it may have an item more: nobody has two while another has none."""
     for held in range(most):
         for worker in workers:

@@ -20,8 +20,6 @@ from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied, i
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE = 2  # items a worker has: one in hand, and one that waits, so that it never waits itself
-
 
 class Processes(Executor):
     """Started anew, not forked, and kept from one run to the next. They end with this process, however that ends.
@@ -45,7 +43,7 @@ class Processes(Executor):
             for worker in self._workers:
                 worker.begin(job)
             while True:
-                for worker in in_turn(self._workers, AT_ONCE):
+                for worker in in_turn(self._workers):
                     item = again.popleft() if again else next(drawn, None)
                     if item is None:
                         break

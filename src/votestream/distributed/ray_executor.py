@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from votestream.common.progress import note
-from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied, in_turn
+from votestream.distributed.executor import AT_ONCE, MOST_DEATHS, Executor, WorkerDied, in_turn
 from votestream.distributed.ray_cluster import ClusterError, RayCluster, check_version, version_probe
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE = 2  # items a worker has: one in hand, and one that waits, so that it never waits itself
 PATIENCE = 30  # seconds without any worker, before the person who waits is told
 
 

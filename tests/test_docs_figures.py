@@ -225,6 +225,31 @@ def test_the_speed_of_photos_is_what_was_measured():
     assert table == [[row[field] for field in fields] for row in rows_of("photo_speed")]
 
 
+def test_the_speed_of_photos_beside_a_gpu_is_what_was_measured():
+    (table,) = table_rows("docs/photos.md", "| photos, beside a GPU |")
+    assert table == [
+        [
+            row["photos"],
+            f"{float(row['photos_per_second']):,.0f}",
+            row["of_the_slower"],
+            f"{float(row['by_processes']):,.0f}",
+            row["processes_of_the_slower"],
+        ]
+        for row in rows_of("photo_speed_cuda")
+    ]
+
+
+def test_what_many_workers_do_is_what_was_measured():
+    (table,) = table_rows("docs/scale.md", "| images, times one process |")
+    measured = {}
+    for row in rows_of("scale_out_h200"):
+        if row["what"] == "images" and row["on"] != "here":
+            name = row["detail"].split(",")[0] + (" on the H200" if row["device"] == "cuda" else "")
+            measured[f"{name}, {row['on']}", row["workers"]] = f"{float(row['times here']):.2f}"
+    shown = {(name, n): text for name, *texts in table for n, text in zip("1 2 4 8 16".split(), texts, strict=True)}
+    assert {cell: text for cell, text in shown.items() if text} == measured
+
+
 def test_the_speed_of_the_service_is_what_was_measured():
     (table,) = table_rows("docs/serve.md", "| over HTTP, beside")
     told = {(row["what"], row["images"]): row for row in rows_of("serve_speed")}

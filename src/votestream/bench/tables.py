@@ -206,11 +206,14 @@ def as_text(value: float | None, metric: str, signed: bool = False) -> str:
 
     >>> as_text(1280000.0, "bytes"), as_text(47.66, "Last"), as_text(-0.52, "Last", signed=True), as_text(None, "Avg")
     ('1,280,000', '47.7', '-0.5', '')
+    >>> as_text(-0.02, "Last")
+    '0.0'
     """
     if value is None:
         return ""
     sign = "+" if signed else ""
-    return f"{value:{sign},.{find_metric(metric).digits}f}"
+    digits = find_metric(metric).digits
+    return f"{round(value, digits) + 0.0:{sign},.{digits}f}"  # + 0.0: no minus before zero
 
 
 def cell_text(cell: Cell, metric: str) -> str:

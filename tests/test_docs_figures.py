@@ -246,7 +246,9 @@ def test_what_many_workers_do_is_what_was_measured():
         if row["what"] == "images" and row["on"] != "here":
             name = row["detail"].split(",")[0] + (" on the H200" if row["device"] == "cuda" else "")
             measured[f"{name}, {row['on']}", row["workers"]] = f"{float(row['times here']):.2f}"
-    shown = {(name, n): text for name, *texts in table for n, text in zip("1 2 4 8 16".split(), texts, strict=True)}
+    shown = {
+        (name, n): text for name, *texts in table for n, text in zip(("1", "2", "4", "8", "16"), texts, strict=True)
+    }
     assert {cell: text for cell, text in shown.items() if text} == measured
 
 

@@ -58,6 +58,17 @@ def test_the_function_is_made_once_in_each_worker(place, tmp_path):
     assert 1 <= len(list(tmp_path.iterdir())) <= place.workers
 
 
+def test_a_job_lies_in_one_file_for_all_workers_while_it_runs(two, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    results = two.run(partial(partial, divmod, 7), [2, 3, 4])
+    next(results)
+    assert len(list(tmp_path.rglob("*.pickle"))) == 1
+    assert len(list(results)) == 2
+    assert not list(tmp_path.iterdir())
+    next(two.run(work.squares, range(9)))  # and nobody asks for the rest
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("on", ["here", "processes"])
 def test_an_exception_ends_the_run_and_the_next_run_works(on):
     with executor(on, 1) as one:

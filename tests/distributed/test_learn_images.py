@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from PIL import Image
 
 import votestream as vs
 from painted import paint
+from votestream.distributed.chunks import ImagesLook
 from votestream.distributed.executor import Here
 from votestream.images.files import DataWarning
 
@@ -70,6 +73,16 @@ def test_a_photo_that_cannot_be_read_is_named_and_stops_nothing(photos):
         model = vs.learn(photos, None, classifier(), chunk=8)
     assert "empty.png is an empty file" in str(told[0].message)
     assert model.class_counts_.tolist() == [20, 20, 20]
+
+
+def test_workers_get_a_network_to_look_with_and_none_to_train(photos):
+    backbone = vs.create_backbone("reduced_resnet18", device="cpu")
+    sent = pickle.dumps(ImagesLook(backbone))
+    assert len(sent) < 0.6 * len(pickle.dumps(backbone))
+    there = pickle.loads(sent).backbone
+    assert there.digest == backbone.digest
+    np.testing.assert_array_equal(there(next(photos.rglob("*.png"))), backbone(next(photos.rglob("*.png"))))
+    backbone.trainable()  # ours stays as it was
 
 
 def test_where_no_photo_can_be_read_the_model_stays_untaught(photos):

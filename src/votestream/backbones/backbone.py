@@ -203,6 +203,12 @@ class Backbone:
             raise ValueError(f"The backbone {self.name!r} cannot be trained: it is not made from a torch module.")
         return copy.deepcopy(self._trainable).requires_grad_(True)
 
+    def _only_to_look(self) -> Backbone:
+        """The same backbone without what it would take to train it: half of it, where it is sent to somebody."""
+        looking = copy.copy(self)
+        looking._trainable = None
+        return looking
+
     def calibrate(self, images: ImagesLike) -> Backbone:
         """Return the same backbone with `feature_scale` such that these images' features have spread 1.
 

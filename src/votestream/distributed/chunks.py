@@ -94,6 +94,9 @@ class ImagesLook:
     def __init__(self, backbone: Backbone) -> None:
         self.backbone = backbone
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "backbone": self.backbone._only_to_look()}  # as workers get it
+
     def about(self) -> str:
         backbone = self.backbone
         return f"{backbone.digest} {backbone.device.type} {backbone.batch_size} {backbone.max_pixels}"

@@ -12,6 +12,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from votestream.common.cores import threads_of_children
@@ -24,7 +26,8 @@ R = TypeVar("R")
 class Processes(Executor):
     """Started anew, not forked, and kept from one run to the next. They end with this process, however that ends.
 
-    Each is a pool of its own: a pool that breaks tells which worker died, and so which item it was at.
+    Each is a pool of its own: a pool that breaks tells which worker died, and so which item it was at. A job, with its
+    network, is in a file for them all: to send it to each would take a second for every gigabyte.
     """
 
     name = "processes"
@@ -34,7 +37,12 @@ class Processes(Executor):
         self._workers: list[_Worker] = []
 
     def run(self, make: Callable[[], Callable[[T], R]], items: Iterable[T]) -> Iterator[tuple[int, R]]:
-        job, drawn = pickle.dumps(make), enumerate(items)
+        with TemporaryDirectory(prefix="votestream-", ignore_cleanup_errors=True) as folder:
+            job = Path(folder, "job.pickle")
+            job.write_bytes(pickle.dumps(make))
+            yield from self._share(job, enumerate(items))
+
+    def _share(self, job: Path, drawn: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
         again: deque[tuple[int, Any]] = deque()  # what workers that died have left
         deaths: dict[int, int] = {}
         self._workers = self._workers or [_Worker() for _ in range(self.workers)]
@@ -86,7 +94,7 @@ class _Worker:
         self._pool = ProcessPoolExecutor(1, context, _live_while_open, (ending,))
         self.holds: dict[Future[Any], tuple[int, Any]] = {}
 
-    def begin(self, job: bytes) -> None:
+    def begin(self, job: Path) -> None:
         with threads_of_children(1):  # the first call starts the process
             self._call(_begin, job)
 
@@ -109,7 +117,9 @@ class _Worker:
 
 # ---- in a worker --------------------------------------------------------------------------------
 
-_jobs: list[Any] = []  # the job in hand: how to make its function, pickled, and the function once it was made
+_jobs: list[
+    Any
+] = []  # the job in hand: the file that tells how to make its function, and the function once it was made
 
 
 def _live_while_open(lifeline: Connection) -> None:
@@ -125,11 +135,11 @@ def _live_while_open(lifeline: Connection) -> None:
     threading.Thread(target=end, daemon=True).start()
 
 
-def _begin(job: bytes) -> None:
+def _begin(job: Path) -> None:
     _jobs[:] = [job]
 
 
 def _work(item: Any) -> Any:
     if len(_jobs) == 1:
-        _jobs.append(pickle.loads(_jobs[0])())
+        _jobs.append(pickle.loads(_jobs[0].read_bytes())())
     return _jobs[1](item)

@@ -92,7 +92,7 @@ def test_an_item_at_which_three_workers_die_is_named(tmp_path):
         list(one.run(partial(work.dying, tmp_path, 15, 99), [14, 15, 16]))
 
 
-def test_workers_end_with_a_driver_that_was_killed():
+def test_workers_end_with_a_driver_that_was_killed_and_leave_nothing(tmp_path):
     driver = (
         "from distributed import work\n"
         "from votestream.distributed.executor import executor\n"
@@ -101,7 +101,7 @@ def test_workers_end_with_a_driver_that_was_killed():
         "        for _, pid in place.run(work.process, iter(int, 1)):\n"
         "            print(pid, flush=True)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", driver], stdout=subprocess.PIPE, env=environment) as running:
         assert running.stdout is not None
         worker = int(running.stdout.readline())
@@ -110,6 +110,7 @@ def test_workers_end_with_a_driver_that_was_killed():
         try:
             os.kill(worker, 0)
         except ProcessLookupError:
+            assert not list(tmp_path.iterdir())
             return
         time.sleep(0.05)
     pytest.fail("the worker lives on")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -111,6 +113,8 @@ class _Worker:
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
+        with suppress(OSError):  # it is dead already
+            self._lifeline.send(None)
         self._lifeline.close()
         self._pool.shutdown(cancel_futures=True)
 
@@ -128,9 +132,11 @@ def _live_while_open(lifeline: Connection) -> None:
 
     def end() -> None:
         try:
-            lifeline.recv()
-        except (EOFError, OSError):
-            os._exit(1)
+            lifeline.recv()  # the driver has no more to do
+        except (EOFError, OSError):  # it died
+            for job in _jobs[:1]:
+                shutil.rmtree(job.parent, ignore_errors=True)
+        os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()
 

@@ -12,6 +12,7 @@ from sklearn.neighbors import NearestCentroid
 
 import votestream as vs
 from conftest import make_on_features, same_model
+from votestream.learners.statistics.shrinkage import oas
 
 STREAMED = ("ncm", "slda", "rls", "ranpac", "foal", "klda", "randumb", "fecam", "srda")
 ON_RANDOM_FEATURES = ("ranpac", "foal", "klda", "randumb")
@@ -179,7 +180,8 @@ def test_a_system_is_factored_only_when_an_answer_is_asked_for_and_once(name, da
 @pytest.mark.parametrize(
     ("name", "params", "complaint"),
     [
-        ("slda", {"shrinkage": 0}, "shrinkage must be a number above 0"),
+        ("slda", {"shrinkage": 0}, "shrinkage .* must be a number above 0"),
+        ("slda", {"shrinkage": "auto"}, "a number, or 'oas'"),
         ("slda", {"shrinkage": 1.5}, "shrinkage must be at most 1"),
         ("rls", {"ridge": -1.0}, "ridge"),
         ("ranpac", {"ridge": "best"}, "'held-out'"),
@@ -240,6 +242,26 @@ def test_slda_is_scikit_learns_on_classes_of_one_size(queries, data):
     batch = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.01).fit(X, y)
     model = learned("slda", X, y, shrinkage=0.01)
     assert np.allclose(model.predict_proba(queries), batch.predict_proba(queries), atol=1e-4)
+
+
+def test_slda_estimates_its_shrinkage_by_oas_on_the_covariance_within_the_classes(data, queries):
+    epsilon = oas(within_class(*data), N)
+    model, told = learned("slda", *data, shrinkage="oas"), learned("slda", *data, shrinkage=epsilon)
+    assert 0 < epsilon < 1
+    assert np.allclose(model.predict_proba(queries), told.predict_proba(queries), atol=1e-5)
+
+
+def test_slda_that_estimates_its_shrinkage_does_with_as_many_samples_as_features():
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 4
+    mixing = rng.normal(size=(100, 100)) / 10 + np.eye(100)
+    X = ((rng.normal(size=(200, 100)) + 3 * np.eye(4, 100)[y]) @ mixing).astype(np.float32)
+    for_training, to_test = slice(0, 104), slice(104, 200)
+    plain, estimated = (
+        learned("slda", X[for_training], y[for_training], **settings).score(X[to_test], y[to_test])
+        for settings in ({}, {"shrinkage": "oas"})
+    )
+    assert estimated > plain + 0.2
 
 
 def test_sldas_covariance_is_that_within_the_classes_and_divided_once(data):

@@ -10,7 +10,7 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 import votestream as vs
 from conftest import make_on_features, same_model
-from votestream.learners.statistics.klda import oas
+from votestream.learners.statistics.shrinkage import oas
 
 N, D, C = 1300, 8, 5
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-import numpy as np
 import torch
 
 from votestream.common.validation import check_choice, check_positive
@@ -13,6 +12,7 @@ from votestream.core.registry import register
 from votestream.core.settings import given_or_preset
 from votestream.learners.statistics.linear_rule import softmax
 from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner, definite_solution
+from votestream.learners.statistics.shrinkage import check_shrinkage, oas
 from votestream.memory import ClassGramSums
 
 ROUNDING = 1e-7  # of sums in float32
@@ -105,10 +105,7 @@ class KLDA(ScaledLearner):
         if self.gamma > WIDEST:
             raise ValueError(f"gamma must be at most {WIDEST:g}, got {self.gamma!r}")
         check_choice("preset", self.preset, (None, "paper"))
-        if self.shrinkage != "oas":
-            check_positive("shrinkage (a number, or 'oas')", self.shrinkage)
-            if float(self.shrinkage) > 1:
-                raise ValueError(f"shrinkage must be at most 1, got {self.shrinkage!r}")
+        check_shrinkage(self.shrinkage)
 
     def _n_features(self) -> int:
         M: int = given_or_preset(self, "projection", self._paper)
@@ -137,15 +134,3 @@ class KLDA(ScaledLearner):
         bias = -0.5 * (apart * weights).sum(0)
         tables = (self._place.put(table.cpu().numpy()) for table in (weights, centre[:, 0], bias))
         return Head(layer, next(tables), shrinkage, *tables)
-
-
-def oas(S: torch.Tensor, samples: int) -> float:
-    """The shrinkage of a covariance of so many samples that is expected to be nearest to the truth, were it Gaussian.
-
-    >>> round(oas(torch.diag(torch.tensor([1.0, 2.0, 3.0])), samples=100), 3)
-    0.203
-    """
-    M = len(S)
-    squares, trace = float((S * S).sum()), float(S.trace()) ** 2
-    apart = (samples + 1 - 2 / M) * (squares - trace / M)
-    return float(np.clip(((1 - 2 / M) * squares + trace) / apart, 1e-6, 1)) if apart > 0 else 1.0

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.validation import check_choice
 from votestream.compute.linalg import inverse
 from votestream.core.guard import learned
 from votestream.core.registry import register
 from votestream.learners.statistics.moment_learner import LinearLearner
+from votestream.learners.statistics.shrinkage import check_shrinkage, oas
 from votestream.memory import ClassMoments
 
 
@@ -36,7 +37,8 @@ class StreamingLDA(LinearLearner):
 
     Parameters
     ----------
-    shrinkage : epsilon, between 0 and 1: 1 makes it the nearest class mean.
+    shrinkage : epsilon, between 0 and 1: 1 makes it the nearest class mean. "oas" estimates it (Chen et al., 2010);
+        take that where samples are not many times as many as features, as with the photos of a small folder.
     prior : favour classes seen more often, by the logarithm of their share; the paper does not.
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
     batch_size : has no influence on what is learned.
@@ -57,7 +59,7 @@ class StreamingLDA(LinearLearner):
 
     def __init__(
         self,
-        shrinkage: float = 1e-4,
+        shrinkage: float | str = 1e-4,
         prior: bool = False,
         close_task_after: int = 20,
         batch_size: int = 10,
@@ -75,9 +77,7 @@ class StreamingLDA(LinearLearner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_positive("shrinkage", self.shrinkage)
-        if self.shrinkage > 1:
-            raise ValueError(f"shrinkage must be at most 1, got {self.shrinkage!r}")
+        check_shrinkage(self.shrinkage)
         check_choice("prior", self.prior, (False, True))
 
     def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32], NDArray[np.float64], int]:
@@ -85,7 +85,8 @@ class StreamingLDA(LinearLearner):
         total = int(moments.counts.sum())
         sigma = moments.scatter / total
         variance = float(np.trace(sigma)) / len(sigma) or 1.0  # classes of one sample have none: all directions equal
-        shrunk = (1 - self.shrinkage) * sigma + self.shrinkage * variance * np.eye(len(sigma))
+        epsilon = oas(sigma, total) if self.shrinkage == "oas" else float(self.shrinkage)
+        shrunk = (1 - epsilon) * sigma + epsilon * variance * np.eye(len(sigma))
         return moments.overall_mean().astype(np.float32), inverse(shrunk), total
 
     def _rows(

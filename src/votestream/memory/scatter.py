@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,8 @@ class SharedScatter:
         for strip, start, end in zip(self.strips, self._starts, self._ends, strict=True):
             whole[start:end, :start] = strip[:, :start]
             whole[:start, start:end] = strip[:, :start].T
-            square = np.tril(strip[:, start:])
-            whole[start:end, start:end] = square + np.tril(square, -1).T
+            square = strip[:, start:]
+            whole[start:end, start:end] = np.where(_lower(end - start), square, square.T)
         return whole
 
     def copy(self) -> SharedScatter:
@@ -76,6 +77,12 @@ class SharedScatter:
         for number, strip in enumerate(self.strips):
             check_below(str(number), strip, largest)
         check_scatter("scatter", self.matrix, SLACK)
+
+
+@cache
+def _lower(width: int) -> NDArray[np.bool_]:
+    """Where the lower half of a matrix is, its diagonal with it."""
+    return np.tri(width, dtype=bool)
 
 
 def _ends(width: int) -> list[int]:

@@ -121,9 +121,8 @@ class _Worker:
 
 # ---- in a worker --------------------------------------------------------------------------------
 
-_jobs: list[
-    Any
-] = []  # the job in hand: the file that tells how to make its function, and the function once it was made
+# The job in hand: the file that tells how to make its function, and the function once it was made.
+_jobs: list[Any] = []
 
 
 def _live_while_open(lifeline: Connection) -> None:

@@ -38,10 +38,8 @@ JUNK += [[], [1], [[0, 0]], {}, {"a": 1}]
 HUGE = [np.nan, np.inf, -np.inf, 1e30, -1e30, 1e300, -1.0, 0.0, 3.5]
 INTEGERS = [-1, -(2**62), 0, 3, 10**8, 2**62]
 DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint64", "bool", "complex64"]
-# Settings of how much to do or how far to step are the user's own: too much of it is slow or diverges, as it would
-# have in the model that was saved.
-WORK = {"lr", "epochs", "passes", "pairs", "max_iter", "momentum", "weight_decay", "replay", "candidates", "references"}
-WORK |= {"alpha_r", "temperature", "ridge", "gamma", "strength", "few", "cutmix", "beta", "scale", "shrinkage"}
+# A larger step than the model was saved with may diverge, as it would have there.
+STEPS = {"lr", "weight_decay"}
 
 
 def mutated(header, arrays, rng):
@@ -105,7 +103,7 @@ def _in_header(header, arrays, rng):
         old["more"] = 1
     else:
         how = "junk"
-        fits = [junk for junk in JUNK if not (key in WORK and isinstance(junk, (int, float)))]
+        fits = [junk for junk in JUNK if not (key in STEPS and isinstance(junk, (int, float)))]
         holder[key] = copy.deepcopy(fits[rng.integers(len(fits))])
     return header, arrays, f"{how} {'.'.join(map(str, place))} = {holder[key] if how == 'junk' else ''!r}"
 

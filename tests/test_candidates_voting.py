@@ -308,13 +308,13 @@ def test_a_query_equal_to_an_exemplar_trusts_its_task(stream):
 @pytest.mark.parametrize(
     ("params", "complaint"),
     [
-        ({"budget": 0}, "budget must be an integer above 0, got 0"),
+        ({"budget": 0}, "budget must be an integer from 1 to .*, got 0"),
         ({"budget": 2.5}, "budget must be an integer"),
-        ({"lr": -1}, "lr must be a number above 0, got -1"),
+        ({"lr": -1}, "lr must be a number from 1e-09 to 100, got -1"),
         ({"lr": float("nan")}, "lr must be a number"),
         ({"beta": "auto"}, "beta"),
         ({"beta": 0}, "beta"),
-        ({"pairs": -1}, "pairs must be an integer of at least 0"),
+        ({"pairs": -1}, "pairs must be an integer from 0 to 1000"),
         ({"decide": "guess"}, "decide must be one of 'vote', 'argmax', 'nearest', got 'guess'"),
         ({"keep": "all"}, "keep must be one of 'mean_distance'"),
         ({"quota": "fixed"}, "expected_classes"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,18 @@ class SureTwice(Base):
         return 2 * super().predict_proba(X)
 
 
+@breaks("check_that_changed_parameters_count")
+class KeepsTheFirstTemperature(Base):
+    def __init__(self, temperature=1.0, close_task_after=20, batch_size=10, seed=0, device="cpu", track=False):
+        super().__init__(close_task_after, batch_size, seed, device, track)
+        self.temperature = temperature
+
+    def predict_proba(self, X):
+        self._first = getattr(self, "_first", self.temperature)
+        shares = super().predict_proba(X) ** (1 / self._first)
+        return shares / shares.sum(1, keepdims=True)
+
+
 @breaks("check_that_tasks_told_are_kept")
 class NeverListens(Base):
     def partial_fit(self, X, y, task=None, classes=None):
@@ -210,6 +224,49 @@ class CountsLoadingAsASample(Base):
 class ScoresInPerCent(Base):
     def unknown_score(self, X):
         return 100 * super().unknown_score(X)
+
+
+def test_a_parameter_of_ones_own_counts_from_the_next_prediction_on():
+    class Sharpened(NamedTuple):
+        rule: Any
+        power: float
+
+        def decide(self, X):
+            return self.rule.decide(X)
+
+        def probabilities(self, X):
+            shares = self.rule.probabilities(X) ** self.power
+            return shares / shares.sum(1, keepdims=True)
+
+    @vs.register("sharpened")
+    class OwnParameter(Base):
+        def __init__(self, power=1.0, close_task_after=20, batch_size=10, seed=0, device="cpu", track=False):
+            super().__init__(close_task_after, batch_size, seed, device, track)
+            self.power = power
+
+        def _predictor(self):
+            return Sharpened(super()._predictor(), self.power)
+
+        def _updated(self, predictor, changed):
+            return self._predictor()
+
+    model = OwnParameter().partial_fit([[0.0], [1.0]], ["a", "b"])
+    before = model.predict_proba([[0.1]])
+    after = model.set_params(power=2.0).predict_proba([[0.1]])
+    assert np.allclose(after, before**2 / (before**2).sum())
+    check_learner(OwnParameter)
+
+
+def test_predict_and_predict_proba_that_disagree_between_classes_are_caught():
+    @vs.register("faulty")
+    class ScalesInPredictOnly(Base):
+        """Agrees with its own probabilities wherever classes are far apart."""
+
+        def predict(self, X):
+            return super().predict(0.95 * X)
+
+    with pytest.raises(AssertionError, match=r"predict has another class for \d+% of the samples between two classes"):
+        CHECKS["check_that_probabilities_are_probabilities"][0](ScalesInPredictOnly)
 
 
 def test_there_is_a_fault_for_every_check():

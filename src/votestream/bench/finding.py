@@ -18,8 +18,6 @@ from votestream.backbones.looks import chosen
 from votestream.bench.runs import Method, StreamSpec, Suite
 from votestream.common.suggestions import did_you_mean
 from votestream.learners import LEARNERS, Learner, list_learners
-from votestream.learners.network.network_learner import NetworkLearner
-from votestream.pipeline import ImageClassifier
 from votestream.streams import Stream, list_streams, stream, stream_from
 from votestream.streams.catalogue import SOURCES, data_folder, how_to_get, missing
 from votestream.streams.data_set import DataSet
@@ -43,8 +41,8 @@ def find_learner(name: str) -> type[Learner]:
 
 
 def takes_images(learner: type[Learner]) -> bool:
-    """Whether it is fed images; the others are fed a backbone's features. `takes_images` on the class decides."""
-    return getattr(learner, "takes_images", issubclass(learner, (NetworkLearner, ImageClassifier)))
+    """Whether it learns images, which it says by `input = "images"`; the others are given a backbone's features."""
+    return getattr(learner, "input", "features") == "images"
 
 
 def added_methods(name: str, settings: Mapping[str, Any], budgets: tuple[int, ...]) -> list[Method]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+from votestream.common.parameters import shortened
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 LARGEST = 1e12  # beyond it float32 products may overflow
@@ -31,8 +33,7 @@ def as_features(
     ValueError: X holds NaN in row 0; every feature must be finite
     """
     if isinstance(X, torch.Tensor):
-        X = X.detach().cpu()
-        X = X.float().numpy() if X.dtype == torch.bfloat16 else X.numpy()
+        X = from_tensor("X", X)
     elif not isinstance(X, np.ndarray):
         if hasattr(X, "toarray"):
             raise TypeError(f"X is a sparse {type(X).__name__}; pass X.toarray()")
@@ -40,6 +41,8 @@ def as_features(
             X = np.asarray(X)
         except ValueError:
             raise ValueError("X must be a 2-D array (n, D); its rows differ in length") from None
+        except Exception as problem:  # what it holds decides: tensors that need a gradient, objects of any library
+            raise TypeError(f"X must be a 2-D array (n, D); NumPy makes no array of it: {problem}") from None
     elif isinstance(X, np.ma.MaskedArray):
         if X.mask.any():
             raise ValueError("X is a masked array with masked values; fill them in, or leave those rows out")
@@ -70,14 +73,33 @@ def as_features(
     return X
 
 
+def from_tensor(name: str, tensor: torch.Tensor) -> NDArray[Any]:
+    """The tensor's values as an array."""
+    try:
+        tensor = tensor.detach().cpu()
+        if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+            tensor = tensor.float()  # bfloat16 and smaller ones, which NumPy lacks
+        values: NDArray[Any] = tensor.resolve_conj().resolve_neg().numpy()
+    except (RuntimeError, NotImplementedError, TypeError) as problem:
+        kind = f"{tensor.dtype} tensor on {tensor.device}, {tensor.layout}"
+        reason = str(problem).partition("\n")[0]
+        raise TypeError(f"{name} must be a dense tensor that holds numbers, got a {kind} ({reason})") from None
+    return values
+
+
 def _as_numbers(X: NDArray[Any]) -> NDArray[np.float64]:
     """Rows of Python numbers, as a data frame of mixed columns gives them; text is not taken for numbers."""
     for item in X.ravel().tolist():
         if item is None or isinstance(item, (str, bytes)):
-            raise ValueError(f"X must hold numbers, got dtype object with {item!r} in it")
+            raise ValueError(f"X must hold numbers, got dtype object with {shortened(repr(item))} in it")
         if not isinstance(item, (int, float, np.number, np.bool_)):
-            raise TypeError(f"X must hold numbers: its argument must be no string but a number, got {item!r}")
-    return X.astype(np.float64)
+            raise TypeError(
+                f"X must hold numbers: its argument must be no string but a number, got {shortened(repr(item))}"
+            )
+    try:
+        return X.astype(np.float64)
+    except (OverflowError, TypeError, ValueError, RuntimeError) as problem:
+        raise ValueError(f"X holds a number that float64 cannot hold ({problem})") from None
 
 
 def scale_unit(X: NDArray[np.float32]) -> float:
@@ -222,8 +244,10 @@ def _as_list(y: Any, n: int) -> list[Any]:
         return y.tolist()
     if y is None:
         raise ValueError("learning requires y to be passed, but the target y is None")
+    if isinstance(y, torch.Tensor):
+        y = from_tensor("y", y)
     if isinstance(y, (str, bytes)):
-        raise ValueError(f"y must be a sequence of {n} labels, got the single value {y!r}")
+        raise ValueError(f"y must be a sequence of {n} labels, got the single value {shortened(repr(y))}")
     if isinstance(y, (Set, Mapping)):
         raise ValueError(f"y must be a sequence of {n} labels in the order of the rows, got a {type(y).__name__}")
     if isinstance(y, np.ma.MaskedArray) and y.mask.any():
@@ -239,9 +263,9 @@ def _as_list(y: Any, n: int) -> list[Any]:
         )
         y = np.asarray(y).reshape(-1)
     try:
-        if hasattr(y, "__array__") and not isinstance(y, torch.Tensor):
+        if hasattr(y, "__array__"):
             y = np.asarray(y)
-        labels = y.tolist() if isinstance(y, (np.ndarray, torch.Tensor)) else list(y)
+        labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
     except TypeError:
         raise ValueError(f"y must be a sequence of {n} labels, got {type(y).__name__}") from None
     if not isinstance(labels, list):
@@ -250,7 +274,9 @@ def _as_list(y: Any, n: int) -> list[Any]:
 
 
 def _as_label(label: Any, row: int) -> str | int:
-    if isinstance(label, (np.ndarray, torch.Tensor)) and label.ndim == 0:
+    if isinstance(label, torch.Tensor):
+        label = from_tensor("a label", label)
+    if isinstance(label, np.ndarray) and label.ndim == 0:
         label = label.item()
     if isinstance(label, str):
         return str.__str__(label)
@@ -260,9 +286,8 @@ def _as_label(label: Any, row: int) -> str | int:
         return int(label)
     if isinstance(label, (float, np.floating)) and np.isfinite(label) and label == int(label):
         return int(label)
-    raise ValueError(
-        f"Unknown label type: labels must be strings or integers, got {label!r} ({type(label).__name__}) in row {row}"
-    )
+    given = f"{shortened(repr(label))} ({type(label).__name__}) in row {row}"
+    raise ValueError(f"Unknown label type: labels must be strings or integers, got {given}")
 
 
 def check_known_labels(
@@ -310,20 +335,6 @@ def as_label_array(labels: list[str | int]) -> NDArray[Any]:
     array = np.empty(len(labels), object)
     array[:] = labels
     return array
-
-
-def check_positive(name: str, value: Any, kind: type = float, allow_zero: bool = False) -> None:
-    """Complain unless the constructor argument is a finite number above zero (or not below it)."""
-    numeric = isinstance(value, (int, np.integer) if kind is int else (int, float, np.number))
-    if not numeric or isinstance(value, bool) or not np.isfinite(value) or value < 0 or not (value or allow_zero):
-        wanted = "an integer" if kind is int else "a number"
-        bound = "of at least 0" if allow_zero else "above 0"
-        raise ValueError(f"{name} must be {wanted} {bound}, got {value!r}")
-
-
-def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def check_seed(seed: Any) -> None:

@@ -18,7 +18,6 @@ from votestream.compat.records import Record
 from votestream.compat.versions import warn_outside
 from votestream.core.learner import Learner
 from votestream.learners import load
-from votestream.pipeline import ImageClassifier
 
 warn_outside("mlflow-skinny", "3.17", "3.17")
 
@@ -60,7 +59,7 @@ def load_model(model_uri: str, **options: Any) -> Learner:
 
 def signature_of(model: Learner) -> ModelSignature:
     """What goes in: images (n, height, width, 3) of uint8, or features (n, D) of float32."""
-    if isinstance(model, ImageClassifier) or "backbone" in model.get_params(deep=False):
+    if model.input == "images":
         spec = TensorSpec(np.dtype(np.uint8), (-1, -1, -1, 3))
     else:
         spec = TensorSpec(np.dtype(np.float32), (-1, model.n_features_in_))

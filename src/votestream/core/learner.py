@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
+from votestream.common.parameters import SWITCH, Ranges, whole
 from votestream.common.validation import (
     OUTLYING,
     as_device,
     as_features,
     as_labels,
     as_task,
-    check_choice,
     check_column_names,
     check_known_labels,
     check_reach,
@@ -32,7 +32,7 @@ from votestream.core.held_bytes import held_bytes
 from votestream.core.labelled import Labelled
 from votestream.core.mergeable import take_in, take_over
 from votestream.core.renamed import taking_old_names, with_new_names
-from votestream.core.settings import check_settings
+from votestream.core.settings import check_settings, ranges_of, settings_of
 from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.core.tasks import TaskLedger
 from votestream.core.tracked import report_of, tested_lessons, tracker_of
@@ -68,10 +68,16 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
     _fixed: tuple[str, ...] = ()  # constructor arguments that learning begins with and cannot change later
     mergeable = False  # `votestream.merge` takes it: it writes `_merge`
     _merged_alike: tuple[str, ...] = ("_unit",)  # what must be the same in models that are merged, beside arguments
-    _asked_with: tuple[str, ...] = ()  # constructor arguments that a predictor is made with
     _tracker: Tracker | None = None  # with `track=True`, which a learner's constructor may offer
     _record_fade: float | None = 1.0  # how fast records lose weight as classes come; None: they calibrate nothing
     _test_growth = 1.0  # a learner that is slow to prepare is tested whenever the stream is so many times as long
+    # What constructor arguments may be, for callers and for model files; subclasses add theirs.
+    parameter_ranges: ClassVar[Ranges] = {
+        "batch_size": whole(1, 10**6),
+        "close_task_after": whole(1, 10**9),
+        "track": SWITCH,
+    }
+    input = "features"  # what X holds: "features", or "images" for a learner with a network of its own
     # Constructor arguments that every learner has.
     seed: int
     device: str
@@ -216,7 +222,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
     def _now(self) -> Prepared:
         """What answers, made anew where learning has gone on since."""
         guard, now = self._guard, self._guard.now
-        settings = tuple([getattr(self, name) for name in self._asked_with])
+        settings = settings_of(self)
         if now is None or now.settings != settings:
             with guard.lock:
                 if guard.now is not None and guard.now.settings == settings:
@@ -229,7 +235,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
 
     def _prepared(self, before: Prepared | None, changed: set[int]) -> Prepared:
         """What answers, from one that did before these classes were learned; under the lock."""
-        settings = tuple([getattr(self, name) for name in self._asked_with])
+        settings = settings_of(self)
         if before is not None and before.settings == settings and before.predictor is not None:
             predictor = self._updated(before.predictor, changed)
         else:
@@ -351,7 +357,8 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         """Complain about constructor arguments."""
         as_device(self.device)
         check_seed(self.seed)
-        check_choice("track", getattr(self, "track", False), (False, True))
+        for name, allowed in ranges_of(self).items():
+            allowed.check(name, getattr(self, name))
 
     def _begin(self, X: NDArray[Any]) -> None:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""A learner's settings: constructor arguments, given or set since, checked or taken from a paper's preset."""
+"""A learner's constructor arguments: checked before they are used, or taken from a paper's preset."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from votestream.common.parameters import Ranges
+
+
+def settings_of(learner: Any) -> tuple[Any, ...]:
+    """The values of all constructor arguments."""
+    return tuple([learner.__dict__[name] for name in _argument_names(learner.__class__)])
+
 
 def check_settings(learner: Any) -> None:
-    """Complain about what is wrong, or may not be changed any more; settings checked last are not checked again."""
-    values = tuple([learner.__dict__[name] for name in _argument_names(learner.__class__)])
+    """Raise a ValueError for a value that is wrong, or that may not change any more; the values checked last pass."""
+    values = settings_of(learner)
     if values == learner._guard.checked:
         return
     learner._check_params()
@@ -18,9 +25,23 @@ def check_settings(learner: Any) -> None:
         if getattr(learner, name) != learner._began[name]:
             raise ValueError(
                 f"{name} was {learner._began[name]!r} when learning began and cannot be changed to "
-                f"{getattr(learner, name)!r} now; set it back, or teach a new model"
+                f"{getattr(learner, name)!r} now; set it back, or begin a new model"
             )
     learner._guard.checked = values
+
+
+def ranges_of(learner: Any) -> Ranges:
+    """What each constructor argument may be, by `parameter_ranges` of its class and of those that this extends."""
+    return _ranges(learner.__class__)
+
+
+@cache
+def _ranges(cls: Any) -> Ranges:
+    ranges: Ranges = {}
+    for base in reversed(cls.__mro__):
+        ranges.update(vars(base).get("parameter_ranges", {}))
+    names = _argument_names(cls)
+    return {name: allowed for name, allowed in ranges.items() if name in names}
 
 
 def given_or_preset(learner: Any, name: str, values: Mapping[str, Any]) -> Any:

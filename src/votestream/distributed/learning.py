@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike, NDArray
 
+from votestream.common.parameters import whole
 from votestream.common.progress import progress_bar
-from votestream.common.validation import as_features, as_labels, as_task, check_column_names, check_positive
+from votestream.common.validation import as_features, as_labels, as_task, check_column_names
 from votestream.core.learner import Learner
 from votestream.core.mergeable import take_over
 from votestream.distributed.chunks import Chunk, ImagesLook, Look, RowsLook, chunks_in, chunks_of
@@ -82,7 +83,7 @@ def learn(
     (1000, True)
     """
     if chunk is not None:
-        check_positive("chunk", chunk, int)
+        whole(1, 10**9).check("chunk", chunk)
     if task is not None:
         as_task(task)
     if not isinstance(model, Learner):

@@ -66,7 +66,7 @@ def onnx_bytes(model: Learner, *, float16: bool = False, resize: bool = True) ->
 
 
 def is_on_images(model: Learner) -> bool:
-    return isinstance(model, (ImageClassifier, NetworkLearner))
+    return model.input == "images"
 
 
 def _parts(model: Learner) -> tuple[Learner, Backbone | None]:

@@ -155,7 +155,7 @@ def learns_photos(learner: type[Learner]) -> bool:
 
     Not those without bounds, whose files would hold every photo's features.
     """
-    return "backbone" not in learner._get_param_names() and learner.bounded and hasattr(learner, "class_counts_")
+    return learner.input == "features" and learner.bounded and hasattr(learner, "class_counts_")
 
 
 def load_on_photos(path: Path, device: str | None) -> ImageClassifier:

@@ -53,6 +53,7 @@ class ImageClassifier(Learner):
     array(['day'], dtype='<U5')
     """
 
+    input = "images"
     _made: Backbone
     _made_from: str | Backbone
 
@@ -304,8 +305,9 @@ class ImageClassifier(Learner):
     ) -> Learner:
         inner = header["inner"]
         learner = learner_in(inner, LEARNERS)
-        on_features = "backbone" not in learner._get_param_names()
-        demand(on_features, f"the learner behind the backbone is {learner.__name__}, which takes images")
+        demand(
+            learner.input == "features", f"the learner behind the backbone is {learner.__name__}, which takes images"
+        )
         made, given = find_again(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given

@@ -134,7 +134,7 @@ def read_model(path: Path, settings: EngineSettings) -> tuple[Learner, dict[str,
     try:
         header, arrays = model_files.read(path)
         inner = header.get("inner", header)
-        if "backbone" in learner_in(inner, LEARNERS)._get_param_names():
+        if learner_in(inner, LEARNERS).input == "images":
             raise PhotoError(f"{path} holds a {inner['learner']}, which trains a network itself: only Python goes on.")
         learner = from_parts(path, inner, arrays, LEARNS_ON)
         backbone = checked_backbone(header["backbone"]) if "backbone" in header else None

@@ -172,6 +172,36 @@ def check_that_probabilities_are_probabilities(make: Make) -> None:
     demand((shares >= 0).all(), "one is below zero")
     demand(np.allclose(sums, 1), f"a row sums to {float(sums[np.abs(sums - 1).argmax()]):.6g}")
     demand(np.array_equal(model.classes_[shares.argmax(1)], model.predict(samples.X)), "predict has another class")
+    unsure = samples.between()
+    same = model.classes_[model.predict_proba(unsure).argmax(1)] == model.predict(unsure)
+    demand(same.all(), f"predict has another class for {(~same).mean():.0%} of the samples between two classes")
+
+
+@promise("a parameter that is changed counts from the next prediction on")
+def check_that_changed_parameters_count(make: Make) -> None:
+    """Either it may not change any more, or the model predicts as one that is loaded with the new value."""
+    samples = samples_for(make)
+    model = learned(make(), samples)
+    for name, value in model.get_params(deep=False).items():
+        for other in _others(value, few=takes_images(make)):
+            model.predict_proba(samples.X[:1])  # whatever this prepared is out of date with the next line
+            try:
+                shares = model.set_params(**{name: other}).predict_proba(samples.between())
+                fresh = reloaded(model).predict_proba(samples.between())
+            except ValueError:  # not any more, or not this value
+                continue
+            finally:
+                model.set_params(**{name: value})
+            demand(np.array_equal(shares, fresh), f"{name}={other!r} counts only once the model is saved and loaded")
+
+
+def _others(value: Any, few: bool) -> list[Any]:
+    """Other values that a parameter might take; few where each costs the training of a network."""
+    if few:
+        return [2 * value] if isinstance(value, float) else []
+    if isinstance(value, bool):
+        return [not value]
+    return [2 * value, value / 2] if isinstance(value, float) else [value + 1] if isinstance(value, int) else [0.5]
 
 
 @promise("tasks that are told are the tasks kept")

@@ -20,7 +20,7 @@ CHECKS: dict[str, tuple[Check, bool]] = {}  # with whether it is for learners on
 
 
 def takes_images(learner: Make) -> bool:
-    return "backbone" in learner().get_params(deep=False)
+    return learner().input == "images"
 
 
 def promise(sentence: str, on_features: bool = False) -> Callable[[Check], Check]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.parameters import EXEMPLARS, LEARNING_RATE, SWITCH, Choice, Ranges, real, whole
 from votestream.compute.place import Place
 from votestream.compute.random_pool import RandomPool
 from votestream.core.guard import learned
@@ -61,6 +61,14 @@ class FeatureReplay(ExemplarLearner):
     ['a', 'b']
     """
 
+    parameter_ranges: ClassVar[Ranges] = {
+        "budget": EXEMPLARS,
+        "pairs": whole(0, 1000),
+        "lr": LEARNING_RATE,
+        "keep": Choice(KEEP_RULES),
+        "centre": SWITCH,
+        "scale": real(1e-12, 1e12, "auto"),
+    }
     _fixed = ("budget", "keep", "scale", "centre", "seed")
     _record_fade = None  # it forgets: the newest classes do far better than the others, and records are of these
 
@@ -89,17 +97,6 @@ class FeatureReplay(ExemplarLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        for name in ("budget", "batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
-        check_positive("pairs", self.pairs, int, allow_zero=True)
-        check_positive("lr", self.lr)
-        check_choice("keep", self.keep, KEEP_RULES)
-        check_choice("centre", self.centre, (False, True))
-        if self.scale != "auto":
-            check_positive("scale (a number, or 'auto')", self.scale)
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_positive
+from votestream.common.parameters import Ranges, real, whole
 from votestream.compute.place import Place
 from votestream.core.guard import learned
 from votestream.core.learner import Learner
@@ -52,7 +52,7 @@ class JointProbe(Learner):
 
     bounded = False
 
-    _asked_with = ("weight_decay", "max_iter")
+    parameter_ranges: ClassVar[Ranges] = {"weight_decay": real(1e-12, 1e6), "max_iter": whole(1, 10_000)}
 
     def __init__(
         self,
@@ -69,12 +69,6 @@ class JointProbe(Learner):
         self.batch_size = batch_size
         self.seed = seed
         self.device = device
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        for name in ("max_iter", "batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
-        check_positive("weight_decay", self.weight_decay)
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.parameters import EXEMPLARS, Choice, Ranges, choice, whole
 from votestream.compute.place import Array, Place
 from votestream.core.registry import register
 from votestream.learners.exemplars.modules import VotersModule
@@ -52,8 +52,13 @@ class NearestNeighbours(ExemplarLearner):
     ['b', 'b']
     """
 
+    parameter_ranges: ClassVar[Ranges] = {
+        "budget": EXEMPLARS,
+        "k": whole(1, 10**6),
+        "weights": choice("distance", "majority"),
+        "keep": Choice(KEEP_RULES),
+    }
     _fixed = ("budget", "keep", "seed")
-    _asked_with = ("k", "weights")
 
     def __init__(
         self,
@@ -76,13 +81,6 @@ class NearestNeighbours(ExemplarLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        for name in ("budget", "k", "batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
-        check_choice("weights", self.weights, ("distance", "majority"))
-        check_choice("keep", self.keep, KEEP_RULES)
 
     def _check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:

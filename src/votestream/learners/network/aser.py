@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from votestream.backbones import Backbone
-from votestream.common.validation import check_positive
+from votestream.common.parameters import SWITCH, Ranges, whole
 from votestream.core.registry import register
 from votestream.learners.network.er import ExperienceReplay
 from votestream.learners.network.shapley import asv, knn_shapley
@@ -60,6 +60,7 @@ class ASER(ExperienceReplay):
     ((20, 2), ['cat', 'dog'])
     """
 
+    parameter_ranges: ClassVar[Ranges] = {"k": whole(1, 1000), "per_class": whole(1, 10**6, None), "mean": SWITCH}
     _memory: DeviceMemory  # type: ignore[assignment]
 
     def __init__(
@@ -80,12 +81,6 @@ class ASER(ExperienceReplay):
         self.k = k
         self.per_class = per_class
         self.mean = mean
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("k", self.k, int)
-        if self.per_class is not None:
-            check_positive("per_class", self.per_class, int)
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
         return DeviceMemory(self._memory_size(), shape, self._device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from votestream.backbones import Backbone
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.parameters import Ranges, choice, real, whole
 from votestream.core.registry import register
+from votestream.core.settings import settings_of
 from votestream.io.array_checks import demand
 from votestream.io.model_files import joined, part_of
 from votestream.learners.network.augmentation import cut_and_mixed
@@ -70,9 +71,15 @@ class GDumb(NetworkLearner):
     (['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog'], (20, 2))
     """
 
-    _working = (*NetworkLearner._working, "_trained")
+    _working = (*NetworkLearner._working, "_trained", "_trained_with")
     _keep = "balanced"
+    parameter_ranges: ClassVar[Ranges] = {
+        "passes": whole(1, 10_000),
+        "cutmix": real(0, 1),
+        "preset": choice(None, "paper"),
+    }
     _trained: Classifier | None
+    _trained_with: tuple[Any, ...]  # all settings
 
     def __init__(
         self,
@@ -98,12 +105,6 @@ class GDumb(NetworkLearner):
         self.seed = seed
         self.device = device
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("passes", self.passes, int)
-        check_positive("cutmix", self.cutmix, allow_zero=True)
-        check_choice("preset", self.preset, (None, "paper"))
-
     def _allocate(self) -> None:
         super()._allocate()
         self._trained = None
@@ -115,8 +116,9 @@ class GDumb(NetworkLearner):
             self._remember(self._put(images), to_device(numbers, self._device), numbers)
 
     def _answering(self) -> Classifier:
-        if self._trained is None:
-            self._trained = self._train()
+        settings = settings_of(self)
+        if self._trained is None or self._trained_with != settings:
+            self._trained, self._trained_with = self._train(), settings
         return self._trained
 
     def _train(self) -> Classifier:

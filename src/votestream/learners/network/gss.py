@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from votestream.backbones import Backbone
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.parameters import Ranges, choice, whole
 from votestream.core.learner import Learner
 from votestream.core.registry import register
 from votestream.learners.network.er import ExperienceReplay
@@ -66,6 +66,7 @@ class GSS(ExperienceReplay):
     ((20, 2), (8, 32, 32, 3))
     """
 
+    parameter_ranges: ClassVar[Ranges] = {"references": whole(1, 10_000), "preset": choice(None, "paper")}
     _memory: GreedyMemory  # type: ignore[assignment]
 
     def __init__(
@@ -84,11 +85,6 @@ class GSS(ExperienceReplay):
         super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.references = references
         self.preset = preset
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("references", self.references, int)
-        check_choice("preset", self.preset, (None, "paper"))
 
     def _new_memory(self, shape: tuple[int, ...]) -> Any:
         return GreedyMemory(self._memory_size(), shape, self._device)

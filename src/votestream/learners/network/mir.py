@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional as F
 
 from votestream.backbones import Backbone
-from votestream.common.validation import check_positive
+from votestream.common.parameters import Ranges, whole
 from votestream.core.registry import register
 from votestream.learners.network.network_learner import NetworkLearner
 from votestream.memory import distinct
@@ -52,6 +54,8 @@ class MIR(NetworkLearner):
     ((20, 2), (8, 32, 32, 3))
     """
 
+    parameter_ranges: ClassVar[Ranges] = {"candidates": whole(1, 10**6)}
+
     def __init__(
         self,
         budget: int = 1000,
@@ -66,10 +70,6 @@ class MIR(NetworkLearner):
     ) -> None:
         super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.candidates = candidates
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("candidates", self.candidates, int)
 
     def _step(self, images: Tensor, labels: Tensor) -> None:
         if self.replay and len(self._memory):

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.backbone import exact
 from votestream.backbones.reference import describe, find_again
-from votestream.common.validation import as_device, check_positive
+from votestream.common.parameters import EXEMPLARS, LEARNING_RATE, Ranges, whole
+from votestream.common.validation import as_device
 from votestream.compute.graph_cache import GraphCache
 from votestream.compute.random_pool import RandomPool
 from votestream.core.exemplars import Exemplars
@@ -49,11 +50,13 @@ class NetworkLearner(Learner):
     when the head grows.
     """
 
+    input = "images"
     _made: Backbone
     _made_from: str | Backbone
     _memory: ImageMemory
     _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_captured")  # every model starts from the same
     _fixed: tuple[str, ...] = ("budget", "seed")
+    parameter_ranges: ClassVar[Ranges] = {"budget": EXEMPLARS, "lr": LEARNING_RATE, "replay": whole(0, 10**6)}
     _keep = "reservoir"  # which images stay: a keep rule that decides from labels alone
 
     def __init__(
@@ -75,14 +78,6 @@ class NetworkLearner(Learner):
         self.close_task_after = close_task_after
         self.seed = seed
         self.device = device
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        for name in ("budget", "batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
-        check_positive("lr", self.lr)
-        if hasattr(self, "replay"):
-            check_positive("replay", self.replay, int, allow_zero=True)
 
     # ---- images -------------------------------------------------------------------------------
 

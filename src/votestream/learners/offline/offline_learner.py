@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from votestream.backbones import Backbone
-from votestream.common.validation import as_device, check_choice, check_positive
+from votestream.common.parameters import SWITCH, Ranges, choice, real, whole
+from votestream.common.validation import as_device
 from votestream.core.exemplars import Exemplars
 from votestream.core.guard import learned
 from votestream.core.learner import Learner
+from votestream.core.settings import settings_of
 from votestream.io.array_checks import demand
 from votestream.io.model_files import joined, part_of
 from votestream.learners.network.classifier import Classifier
@@ -43,13 +45,23 @@ class OfflineLearner(NetworkLearner):
     A method is a subclass with a `_loss`, or with a `_learn_task` where there is more to a task than passes.
     """
 
+    parameter_ranges: ClassVar[Ranges] = {
+        "budget": whole(0, 10**15),
+        "epochs": whole(1, 100_000),
+        "max_waiting": whole(1, 10**9),
+        "momentum": real(0, 0.9999),
+        "weight_decay": real(0, 10),
+        "augment": SWITCH,
+        "preset": choice(None, "short"),
+    }
     _fixed = ()
     whole_tasks = True  # the data of a task are kept until it is over
-    _working = (*NetworkLearner._working, "_asked")
+    _working = (*NetworkLearner._working, "_asked", "_asked_with")
     _drops: tuple[float, ...] = (49 / 70, 63 / 70)  # shares of the passes after which the learning rate
     _factor = 5.0  # is divided by this
     _colour = False  # augmentation by brightness and contrast too
     _asked: Knowledge | None
+    _asked_with: tuple[Any, ...]  # all settings
 
     def __init__(
         self,
@@ -80,16 +92,6 @@ class OfflineLearner(NetworkLearner):
         self.preset = preset
         self.seed = seed
         self.device = device
-
-    def _check_params(self) -> None:
-        Learner._check_params(self)
-        for name in ("epochs", "batch_size", "max_waiting", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
-        check_positive("budget", self.budget, int, allow_zero=True)
-        check_positive("lr", self.lr)
-        for name in ("momentum", "weight_decay"):
-            check_positive(name, getattr(self, name), allow_zero=True)
-        check_choice("preset", self.preset, (None, "short"))
 
     # ---- when to learn --------------------------------------------------------------------------
 
@@ -134,8 +136,9 @@ class OfflineLearner(NetworkLearner):
 
     def _answering_knowledge(self) -> Knowledge:
         """What would be known if the task ended here; kept until more arrives."""
-        if self._asked is None:
-            self._asked = self._after(self._waiting.tasks())
+        settings = settings_of(self)
+        if self._asked is None or self._asked_with != settings:
+            self._asked, self._asked_with = self._after(self._waiting.tasks()), settings
         return self._asked
 
     def _after(self, tasks: list[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> Knowledge:

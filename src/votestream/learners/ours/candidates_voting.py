@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from votestream import voting
-from votestream.common.validation import as_features, as_labels, check_choice, check_positive
+from votestream.common.parameters import EXEMPLARS, LEARNING_RATE, SWITCH, Choice, Ranges, choice, real, whole
+from votestream.common.validation import as_features, as_labels
 from votestream.compute.place import Place
 from votestream.compute.random_pool import RandomPool
 from votestream.core.guard import learned
@@ -92,8 +93,26 @@ class CandidatesVoting(ExemplarLearner):
 
     _working = ("_earlier", "_pilot")
     _record_fade = 0.5  # the newest classes do better than the frozen ones: earlier records are to keep their weight
+    parameter_ranges: ClassVar[Ranges] = {
+        "budget": EXEMPLARS,
+        "lr": LEARNING_RATE,
+        "beta": real(1e-30, 1e9, "pilot"),
+        "pairs": whole(0, 1000),
+        "augment": SWITCH,
+        "alpha_r": real(0, 1000),
+        "sigma": choice("class", "global"),
+        "decide": Choice(DECISIONS),
+        "freeze": SWITCH,
+        "keep": Choice(KEEP_RULES),
+        "quota": choice("seen", "fixed"),
+        "expected_classes": whole(1, 10**9, None),
+        "bias": SWITCH,
+        "init": choice("uniform", "zeros"),
+        "scale": real(1e-12, 1e12, None, "auto"),
+        "centre": SWITCH,
+        "preset": choice(None, "paper"),
+    }
     _fixed = ("budget", "freeze", "keep", "quota", "expected_classes", "bias", "init", "scale", "centre", "seed")
-    _asked_with = ("beta", "decide", "preset")
 
     def __init__(
         self,
@@ -149,25 +168,8 @@ class CandidatesVoting(ExemplarLearner):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for name in ("budget", "batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
-        check_positive("pairs", self.pairs, int, allow_zero=True)
-        check_positive("lr", self.lr)
-        check_positive("alpha_r", self.alpha_r, allow_zero=True)
-        check_choice("decide", self.decide, DECISIONS)
-        check_choice("keep", self.keep, KEEP_RULES)
-        check_choice("sigma", self.sigma, ("class", "global"))
-        check_choice("init", self.init, ("uniform", "zeros"))
-        for name in ("augment", "freeze", "bias", "centre"):
-            check_choice(name, getattr(self, name), (False, True))
-        check_choice("preset", self.preset, (None, "paper"))
-        check_choice("quota", self.quota, ("seen", "fixed"))
-        if self.quota == "fixed":
-            check_positive("expected_classes (with quota='fixed')", self.expected_classes, int)
-        if self.beta != "pilot":
-            check_positive("beta (a number, or 'pilot')", self.beta)
-        if self.scale not in (None, "auto"):
-            check_positive("scale (None, 'auto' or a number)", self.scale)
+        if self.quota == "fixed" and self.expected_classes is None:
+            raise ValueError("quota='fixed' needs expected_classes: how many classes share the budget")
 
     def _check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
@@ -185,7 +187,7 @@ class CandidatesVoting(ExemplarLearner):
         others only the head learns, in an order drawn anew: seen once more, a sample would count twice in the means,
         and the one nearest to its mean would be kept many times.
         """
-        check_positive("passes", passes, int)
+        whole(1, 10**6).check("passes", passes)
         with self._guard.lock:
             self.partial_fit(X, y, self._next_task() if task is None else task)
             rows = self._check_X(X, self.n_features_in_)

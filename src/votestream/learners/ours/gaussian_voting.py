@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from votestream.common.validation import check_positive
+from votestream.common.parameters import Ranges, real, whole
 from votestream.compute.linalg import whitening
 from votestream.compute.place import ONE_THREAD, Place, one_thread
 from votestream.core.guard import learned
@@ -81,8 +81,16 @@ class GaussianVoting(Weighted):
     array(['long', 'round'], dtype='<U5')
     """
 
+    parameter_ranges: ClassVar[Ranges] = {
+        "budget_bytes": whole(1, 2**60, None),
+        "rank": whole(1, 4096, None),
+        "strength": real(1e-6, 1e3),
+        "few": real(1e-6, 1e12),
+        "power": real(1e-6, 100, "auto"),
+        "temperature": real(1e-6, 1e6, None),
+        "block": whole(1, 10**15, None),
+    }
     _fixed = ("budget_bytes", "power", "block")
-    _asked_with = ("strength", "few", "temperature")
 
     def __init__(
         self,
@@ -112,20 +120,6 @@ class GaussianVoting(Weighted):
         self.device = device
         self.track = track
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        for name in ("batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
-        for name in ("budget_bytes", "rank", "block"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name), int)
-        for name in ("strength", "few"):
-            check_positive(name, getattr(self, name))
-        if self.temperature is not None:
-            check_positive("temperature", self.temperature)
-        if self.power != "auto":
-            check_positive("power (a number, or 'auto')", self.power)
-
     def _check_growth(self, known: int, soon: int, width: int) -> None:
         if self.budget_bytes is None or soon == known:
             return
@@ -152,13 +146,17 @@ class GaussianVoting(Weighted):
     def _tracker_bytes(self, width: int, n_classes: int) -> int:
         return Tracker.bytes_for(width, n_classes) if self.track else 0
 
+    def _rank(self) -> int:
+        """Most directions of a class, whatever the budget."""
+        return self.rank or (RANK if self.budget_bytes is None else 2 * RANK)
+
     def _rank_for(self, n_classes: int) -> int:
         """As many directions as the budget has room for."""
         if self.budget_bytes is None:
-            return self.rank or RANK
+            return self._rank()
         width = self._pending.rows.shape[1]
         left = self.budget_bytes - self._bytes_without_directions(width, n_classes)
-        return max(0, min(self.rank or 2 * RANK, left // ClassGaussians.bytes_for(width, n_classes)[1]))
+        return max(0, min(self._rank(), left // ClassGaussians.bytes_for(width, n_classes)[1]))
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -321,8 +319,18 @@ class GaussianVoting(Weighted):
         strips, needed = part_of(arrays, "gaussians"), SharedScatter.bytes_for(width)
         held = sum(strip.nbytes for name, strip in strips.items() if name.startswith("scatter"))
         demand(held == needed, f"the scatter of {width} features takes {needed} bytes, not {held}")
+        check_rank_cost(self._rank(), n_classes, width, sum(array.nbytes for array in arrays.values()))
         self._allocate(width)
         power, largest = take_power(arrays, np.float32)
         self._power = np.float32(power)
         self._gaussians.restore(strips, n_classes, largest)
         self._pending.restore(part_of(arrays, "pending"), len(self._gaussians.counts), n_classes)
+
+
+def check_rank_cost(rank: int, n_classes: int, width: int, held: int) -> None:
+    """Refuse a model file in which a large `rank` would make predicting take far more memory than the file has."""
+    needed = 4 * n_classes * rank * width
+    demand(
+        rank <= 4 * RANK or needed <= max(2**28, 100 * held),
+        f"rank={rank} would take {needed} bytes to predict with, which does not fit a file of {held} bytes",
+    )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_positive
+from votestream.common.parameters import Ranges, real
 from votestream.compute.linalg import whitening
 from votestream.core.registry import register
 from votestream.io.array_checks import take_power
@@ -63,8 +63,8 @@ class FeCAM(MomentLearner):
 
     scatter = "class"
     _merged_alike = ("_unit", "_power")
+    parameter_ranges: ClassVar[Ranges] = {"gamma": real(1e-9, 1e6), "tukey": real(1e-6, 100, "auto")}
     _fixed = ("tukey",)
-    _asked_with = ("gamma",)
     _test_growth = 1.05
     block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows
 
@@ -85,12 +85,6 @@ class FeCAM(MomentLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("gamma", self.gamma)
-        if self.tukey != "auto":
-            check_positive("tukey (a number, or 'auto')", self.tukey)
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         super()._begin(X)

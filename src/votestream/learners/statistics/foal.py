@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import torch
 
-from votestream.common.validation import check_positive
+from votestream.common.parameters import Ranges, real
 from votestream.core.registry import register
 from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner
 from votestream.memory import GramSums
@@ -57,8 +58,8 @@ class FOAL(ScaledLearner):
     True
     """
 
+    parameter_ranges: ClassVar[Ranges] = {"ridge": real(1e-12, 1e12)}
     _fixed = ("projection", "scale")
-    _asked_with = ("ridge",)
 
     def __init__(
         self,
@@ -79,10 +80,6 @@ class FOAL(ScaledLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("ridge", self.ridge)
 
     def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
         """W so that x W is about 1: where the sigmoid bends."""

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import torch
 
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.parameters import Ranges, choice, real, whole
 from votestream.core.registry import register
 from votestream.core.settings import given_or_preset
 from votestream.learners.statistics.linear_rule import softmax
 from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner, definite_solution
-from votestream.learners.statistics.shrinkage import check_shrinkage, oas
+from votestream.learners.statistics.shrinkage import oas
 from votestream.memory import ClassGramSums
 
 ROUNDING = 1e-7  # of sums in float32
@@ -68,8 +68,13 @@ class KLDA(ScaledLearner):
 
     sums = ClassGramSums
     _link = staticmethod(softmax)
+    parameter_ranges: ClassVar[Ranges] = {
+        "draws": whole(1, 1000),
+        "gamma": real(1e-9, 1e6),  # beyond it no two rows are alike, and at some point float32 overflows
+        "preset": choice(None, "paper"),
+        "shrinkage": real(1e-12, 1, "oas"),
+    }
     _fixed: tuple[str, ...] = ("projection", "draws", "gamma", "scale", "preset")
-    _asked_with = ("shrinkage",)
     _paper: ClassVar = {"projection": 5000, "draws": 5}
 
     def __init__(
@@ -97,15 +102,6 @@ class KLDA(ScaledLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("draws", self.draws, int)
-        check_positive("gamma", self.gamma)
-        if self.gamma > WIDEST:
-            raise ValueError(f"gamma must be at most {WIDEST:g}, got {self.gamma!r}")
-        check_choice("preset", self.preset, (None, "paper"))
-        check_shrinkage(self.shrinkage)
 
     def _n_features(self) -> int:
         M: int = given_or_preset(self, "projection", self._paper)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import LARGEST, check_positive
+from votestream.common.validation import LARGEST
 from votestream.compute.place import Place, one_thread
 from votestream.core.guard import Predictor, learned
 from votestream.core.refresh import held_samples
@@ -30,11 +30,6 @@ class MomentLearner(Weighted):
     block = 256  # rows merged at once
 
     _largest = LARGEST  # of the numbers that the moments are taken of, as a model file may have them
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        for name in ("batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         self._allocate(X.shape[1])

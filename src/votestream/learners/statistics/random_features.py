@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from votestream.common.validation import check_positive, warn_of_offsets
+from votestream.common.parameters import Ranges, real, whole
+from votestream.common.validation import warn_of_offsets
 from votestream.compute.place import Array, Place, library_of
 from votestream.core.learner import Learner
 from votestream.io.array_checks import demand, take
@@ -62,11 +63,7 @@ class RandomFeaturesLearner(Learner):
     _link: Callable[[NDArray[np.float64]], NDArray[np.float64]] = staticmethod(onto_simplex)
     _test_growth = 1.5
     projection: int
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        for name in ("projection", "batch_size", "close_task_after"):
-            check_positive(name, getattr(self, name), int)
+    parameter_ranges: ClassVar[Ranges] = {"projection": whole(1, 10**6)}
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -179,11 +176,7 @@ class ScaledLearner(RandomFeaturesLearner):
 
     scale: float | str
     _merged_alike = ("_unit", "_drawn_with", "_scale")
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        if self.scale != "auto":
-            check_positive("scale (a number, or 'auto')", self.scale)
+    parameter_ranges: ClassVar[Ranges] = {"scale": real(1e-12, 1e12, "auto")}
 
     def _begin(self, X: NDArray[np.float32]) -> None:
         size = float(np.sqrt(np.square(X[0], dtype=np.float64).mean()))

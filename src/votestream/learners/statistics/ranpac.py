@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.parameters import Ranges, choice, real
 from votestream.compute.place import Array
 from votestream.core.guard import learned
 from votestream.core.registry import register
@@ -68,8 +68,8 @@ class RanPAC(RandomFeaturesLearner):
     True
     """
 
+    parameter_ranges: ClassVar[Ranges] = {"ridge": real(1e-12, 1e12, "held-out"), "preset": choice(None, "paper")}
     _fixed = ("projection", "preset")
-    _asked_with = ("ridge",)
     block = BLOCK
 
     def __init__(
@@ -91,12 +91,6 @@ class RanPAC(RandomFeaturesLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_choice("preset", self.preset, (None, "paper"))
-        if self.ridge != "held-out":
-            check_positive("ridge (a number, or 'held-out')", self.ridge)
 
     def _n_features(self) -> int:
         M: int = given_or_preset(self, "projection", PAPER)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_positive
+from votestream.common.parameters import Ranges, real
 from votestream.compute.linalg import inverse
 from votestream.core.guard import learned
 from votestream.core.registry import register
@@ -55,7 +55,7 @@ class StreamingRidge(LinearLearner):
     """
 
     scatter = "shared"
-    _asked_with = ("ridge",)
+    parameter_ranges: ClassVar[Ranges] = {"ridge": real(1e-12, 1e12)}
 
     def __init__(
         self,
@@ -72,10 +72,6 @@ class StreamingRidge(LinearLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("ridge", self.ridge)
 
     _link = staticmethod(onto_simplex)
 

@@ -6,16 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from votestream.common.validation import check_positive
-
-
-def check_shrinkage(shrinkage: float | str) -> None:
-    if shrinkage == "oas":
-        return
-    check_positive("shrinkage (a number, or 'oas')", shrinkage)
-    if float(shrinkage) > 1:
-        raise ValueError(f"shrinkage must be at most 1, got {shrinkage!r}")
-
 
 def oas(S: Any, samples: int) -> float:
     """The shrinkage of a covariance of so many samples that is expected to be nearest to the truth, were it Gaussian.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_choice
+from votestream.common.parameters import SWITCH, Ranges, real
 from votestream.compute.linalg import inverse
 from votestream.core.guard import learned
 from votestream.core.registry import register
 from votestream.learners.statistics.moment_learner import LinearLearner
-from votestream.learners.statistics.shrinkage import check_shrinkage, oas
+from votestream.learners.statistics.shrinkage import oas
 from votestream.memory import ClassMoments
 
 
@@ -55,7 +55,7 @@ class StreamingLDA(LinearLearner):
     """
 
     scatter = "shared"
-    _asked_with = ("shrinkage", "prior")
+    parameter_ranges: ClassVar[Ranges] = {"shrinkage": real(1e-12, 1, "oas"), "prior": SWITCH}
 
     def __init__(
         self,
@@ -74,11 +74,6 @@ class StreamingLDA(LinearLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_shrinkage(self.shrinkage)
-        check_choice("prior", self.prior, (False, True))
 
     def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32], NDArray[np.float64], int]:
         """The overall mean, Lambda, and the number of samples."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.common.validation import check_choice, check_positive
+from votestream.common.parameters import SWITCH, Ranges, real
 from votestream.compute.linalg import whitening
 from votestream.core.guard import learned
 from votestream.core.registry import register
@@ -58,7 +60,7 @@ class StreamingRDA(MomentLearner):
     """
 
     scatter = "class"
-    _asked_with = ("alpha", "shrinkage", "prior")
+    parameter_ranges: ClassVar[Ranges] = {"alpha": real(0, 1), "shrinkage": real(1e-12, 1), "prior": SWITCH}
     _test_growth = 1.05
     block = 1024  # as FeCAM's: a class's matrix is touched once a block, however few its rows
 
@@ -81,15 +83,6 @@ class StreamingRDA(MomentLearner):
         self.seed = seed
         self.device = device
         self.track = track
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("alpha", self.alpha, allow_zero=True)
-        check_positive("shrinkage", self.shrinkage)
-        for name in ("alpha", "shrinkage"):
-            if getattr(self, name) > 1:
-                raise ValueError(f"{name} must be at most 1, got {getattr(self, name)!r}")
-        check_choice("prior", self.prior, (False, True))
 
     def _rule(self, moments: ClassMoments) -> MetricRule:
         counts, width = moments.counts, moments.width

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.backbone import exact
 from votestream.backbones.reference import describe, find_again
-from votestream.common.parameters import EXEMPLARS, LEARNING_RATE, Ranges, whole
+from votestream.common.parameters import EXEMPLARS, Ranges, real, whole
 from votestream.common.validation import as_device
 from votestream.compute.graph_cache import GraphCache
 from votestream.compute.random_pool import RandomPool
@@ -56,7 +56,8 @@ class NetworkLearner(Learner):
     _memory: ImageMemory
     _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_captured")  # every model starts from the same
     _fixed: tuple[str, ...] = ("budget", "seed")
-    parameter_ranges: ClassVar[Ranges] = {"budget": EXEMPLARS, "lr": LEARNING_RATE, "replay": whole(0, 10**6)}
+    # Of any learning rate that float32 holds: a network that diverges is reported.
+    parameter_ranges: ClassVar[Ranges] = {"budget": EXEMPLARS, "lr": real(1e-9, 1e38), "replay": whole(0, 10**6)}
     _keep = "reservoir"  # which images stay: a keep rule that decides from labels alone
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
@@ -56,7 +55,7 @@ class NetworkLearner(Learner):
     _memory: ImageMemory
     _working: tuple[str, ...] = ("backbone", "_made", "_made_from", "_captured")  # every model starts from the same
     _fixed: tuple[str, ...] = ("budget", "seed")
-    # Of any learning rate that float32 holds: a network that diverges is reported.
+    # Any learning rate that float32 holds: a network that diverged refuses to predict, and to be saved.
     parameter_ranges: ClassVar[Ranges] = {"budget": EXEMPLARS, "lr": real(1e-9, 1e38), "replay": whole(0, 10**6)}
     _keep = "reservoir"  # which images stay: a keep rule that decides from labels alone
 
@@ -190,10 +189,10 @@ class NetworkLearner(Learner):
     def _finite_logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
         logits = self._logits(X)
         if not np.isfinite(logits).all():
-            problem = (
-                f"the network of this {type(self).__name__} has diverged and its predictions mean nothing: lower lr"
+            raise ValueError(
+                f"the network of this {type(self).__name__} has diverged and its predictions would mean nothing: "
+                f"train it again with an lr below {self.lr:g}"
             )
-            warnings.warn(f"{problem}, which is {self.lr:g}", RuntimeWarning, stacklevel=5)  # the caller of predict
         return logits
 
     def _logits(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:

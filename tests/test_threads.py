@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -239,3 +241,66 @@ def test_threads_that_limit_torch_at_once_leave_the_usual_number_behind():
     finally:
         torch.set_num_threads(before)
     assert left == [1, 3]
+
+
+def forked(job):
+    """What job() returns in a forked process, a small number; None if it hangs."""
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(job())
+        finally:
+            os._exit(99)
+    for _ in range(1000):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+RIGHT, REFUSED = 1, 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_a_process_forked_while_a_thread_learns_never_hangs_and_answers_right_or_refuses(stream):
+    model = make_on_features("gaussian_voting")().partial_fit(stream.X, stream.y)
+    snapshot, expected = model.snapshot(), model.predict(stream.X)
+    over = threading.Event()
+
+    def learn():
+        while not over.is_set():
+            model.partial_fit(stream.X, stream.y)
+
+    def ask():
+        with one_thread():
+            handed_over = (snapshot.predict(stream.X) == expected).all()
+            afresh = make_on_features("gaussian_voting")().fit(stream.X, stream.y).predict(stream.X)
+        if not (handed_over and (afresh == expected).all()):
+            return 0
+        refusals = 0
+        for call in (
+            model.predict,
+            model.predict_proba,
+            lambda X: model.partial_fit(X, stream.y),
+            copy.deepcopy(model).predict,
+        ):
+            try:
+                call(stream.X)
+            except RuntimeError as refusal:
+                refusals += "forked while another thread used this GaussianVoting" in str(refusal)
+        known = model.fit(stream.X, stream.y).predict(stream.X)  # forgets everything, so it may
+        return {0: RIGHT, 4: REFUSED}.get(refusals, 0) if (known == expected).all() else 0
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    try:
+        told = [forked(ask) for _ in range(15)]
+    finally:
+        over.set()
+        thread.join()
+    assert set(told) <= {RIGHT, REFUSED}
+    assert REFUSED in told

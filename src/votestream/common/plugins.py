@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,11 @@ class Registry(Mapping[str, T]):
         self._check = check
         self._homes = homes
         self._tried: set[EntryPoint] = set()
+        self._renew_lock()
+        if hasattr(os, "register_at_fork"):  # Windows has no fork
+            os.register_at_fork(after_in_child=self._renew_lock)  # whoever held it is not in that process
+
+    def _renew_lock(self) -> None:
         self._lock = threading.RLock()
 
     def add(self, name: str, thing: T) -> None:

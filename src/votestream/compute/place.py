@@ -5,6 +5,7 @@ Steps on batches of ten are bound by the cost of a call, which is smaller in Num
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -77,14 +78,15 @@ def one_thread() -> Iterator[None]:
     >>> with one_thread():
     ...     product = np.ones((2, 3)) @ np.ones((3, 2))
     """
-    if not _LIMITING.acquire(blocking=False):
+    lock = _LIMITING
+    if not lock.acquire(blocking=False):
         yield
         return
     try:
         with _blas().limit(limits=1):
             yield
     finally:
-        _LIMITING.release()
+        lock.release()
 
 
 @contextmanager
@@ -108,6 +110,16 @@ def torch_threads(number: int) -> Iterator[None]:
         with _TORCH_INSIDE.lock:
             _TORCH_INSIDE.count -= 1
             torch.set_num_threads(outside or _TORCH_INSIDE.usual)
+
+
+def _renew_locks() -> None:
+    """In a forked process, which has none of the other threads: nobody would ever release what they hold."""
+    global _LIMITING
+    _LIMITING, _TORCH_INSIDE.lock = threading.Lock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 @cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -96,8 +98,10 @@ class Prepared(NamedTuple):
 class Guard:
     """A learner's lock and working copies. A copy of a learner starts with a guard of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, torn: bool = False) -> None:
         self.lock = threading.RLock()
+        self.torn = torn  # this process was forked while another thread held the lock: who knows what it had done
+        _GUARDS.add(self)
         self.now: Prepared | None = None  # None: learning has gone on since
         self.before: Prepared | None = None  # what answered before it went on
         self.changed: set[int] = set()  # classes learned since then
@@ -112,10 +116,26 @@ class Guard:
 
     def forget(self) -> None:
         self.now = self.before = self.naming = None
-        self.changed = set()
+        self.changed, self.torn = set(), False
 
-    def __reduce__(self) -> tuple[type[Guard], tuple[()]]:
-        return Guard, ()
+    def __reduce__(self) -> tuple[type[Guard], tuple[bool]]:
+        return Guard, (self.torn,)
+
+
+_GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked process, which has none of the other threads: nobody would ever release what they hold."""
+    for guard in list(_GUARDS):
+        if guard.lock.acquire(blocking=False):
+            guard.lock.release()
+        else:
+            guard.lock, guard.torn = threading.RLock(), True
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Guarded:

@@ -118,7 +118,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike, task: Any, classes: Any, sample_weight: Any = None) -> None:
         fitted = self._is_fitted()
-        if self._broken:
+        if self._broken or self._guard.torn:
             self._check_fitted()
         rows, unit = self._rows_to_learn(X, fitted)
         known = getattr(self, "feature_names_in_", None)
@@ -403,5 +403,10 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         if self._broken:
             raise RuntimeError("learning was interrupted in the middle of a call; go on from the last saved model")
+        if self._guard.torn:
+            raise RuntimeError(
+                f"this process was forked while another thread used this {type(self).__name__}, which may be half "
+                "changed here: load it from a file, hand a snapshot() over, or fork while nobody uses it"
+            )
         if not self._is_fitted():
             raise NotFittedError(f"this {type(self).__name__} has learned nothing yet; call partial_fit first")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -90,6 +90,55 @@ def answering(*answers):
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
             thread.join()
+
+
+@contextmanager
+def dripping(address, path="/v1/model/file"):
+    """The address of a proxy before a service, and a switch: while it is set, answers to `path` come byte by byte.
+
+    The head of an answer comes whole, and then a byte now and then.
+    """
+    slow, over, open_now = threading.Event(), threading.Event(), []
+    host, _, port = address.removeprefix("http://").partition(":")
+
+    def carry(connection):
+        with connection, socket.create_connection((host, int(port))) as behind:
+            open_now.append(behind)
+            request = connection.recv(65536)
+            behind.sendall(request)
+            drips = path.encode() in request and slow.is_set()
+            size, told = (1, b"") if drips else (65536, None)
+            while not over.is_set() and (data := behind.recv(size)):
+                connection.sendall(data)
+                if told is not None and b"\r\n\r\n" in (told := told[-3:] + data):
+                    size, told = 1, None
+                if drips and told is None:
+                    over.wait(0.05)
+
+    def one(connection):
+        with suppress(OSError):
+            carry(connection)
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                thread = threading.Thread(target=one, args=(listener.accept()[0],))
+                threads.append(thread)
+                thread.start()
+
+    threads = [threading.Thread(target=serve)]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threads[0].start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", slow
+        finally:
+            over.set()
+            for each in (listener, *open_now):
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join(5)
+                assert not thread.is_alive()
 
 
 def http(status, body=b"", **headers):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import pickle
 import shutil
+import socket
 import subprocess
+import threading
+import time
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from painted import run
 from serve.asking import image
-from serve.following import answering, following, http, lesson_of, refused, teach, writing
+from serve.following import answering, dripping, following, http, lesson_of, refused, teach, writing
 from serve.running import listening
 from serve.taught import until
 from votestream.photos.finding import PhotoError
@@ -100,12 +104,92 @@ def test_a_writer_that_asks_for_a_token_gets_it(tmp_path, copy):
             until(lambda: lesson_of(follower) == 2)
 
 
-def test_a_writer_that_drips_its_file_is_left(monkeypatch):
-    monkeypatch.setattr(upstream_module, "SECONDS", -1.0)
-    monkeypatch.setattr(upstream_module, "PIECE", 1)
-    answer = type("Answer", (), {"length": 9, "read": lambda self, n: b"x"})()
-    with pytest.raises(Unreachable, match="less than 16,384 bytes a second"):
-        list(Upstream("http://a")._pieces(answer))
+@contextmanager
+def a_byte_now_and_then(start):
+    """The address of a server that answers with `start`, and then a byte every 50 ms for ever."""
+    over = threading.Event()
+
+    def serve():
+        with suppress(OSError), listener.accept()[0] as connection:
+            connection.recv(65536)
+            connection.sendall(start)
+            while not over.wait(0.05):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            over.set()
+            thread.join(5)
+
+
+def received(address):
+    with Upstream(address).file(None) as sent:
+        return sum(map(len, sent.pieces))
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        (http(200, b"", etag=ETAG, content_length=1 << 20), "sends its model file too slowly: less than 16,384 bytes"),
+        (b"HTTP/1.1 200 Said\r\nX-Endless: ", "cannot be reached: "),
+        (http(500, b"", content_length=1 << 10), "answers with status 500"),
+    ],
+    ids=["file", "head", "refusal"],
+)
+def test_a_writer_that_drips_is_left_however_many_bytes_it_sends(monkeypatch, start, why):
+    monkeypatch.setattr(upstream_module, "SECONDS", 0.2)
+    began = time.monotonic()
+    with a_byte_now_and_then(start) as address, pytest.raises(Unreachable, match=why):
+        received(address)
+    assert time.monotonic() - began < 2
+
+
+def test_an_event_that_drips_is_no_sign_of_life(monkeypatch):
+    monkeypatch.setattr(upstream_module, "SILENCE", 0.2)
+    start = b"HTTP/1.1 200 Said\r\nContent-Type: text/event-stream\r\n\r\n: here\ndata: "
+    with a_byte_now_and_then(start) as address, Upstream(address).events() as told:
+        assert next(told).lesson is None
+        with pytest.raises(Unreachable):
+            next(told)
+
+
+def test_a_model_file_may_pause_and_go_on(monkeypatch):
+    """As slow as is allowed is not too slow, and what came fast at first is no excuse later."""
+    monkeypatch.setattr(upstream_module, "SECONDS", 0.3)
+    monkeypatch.setattr(upstream_module, "SLOWEST", 20)  # the bytes come at about this rate
+    start = http(200, bytes(1000), etag=ETAG, content_length=1012)
+    with a_byte_now_and_then(start) as address:
+        assert received(address) == 1012
+    monkeypatch.setattr(upstream_module, "SLOWEST", 1 << 10)
+    with a_byte_now_and_then(start) as address, pytest.raises(Unreachable, match="too slowly"):
+        received(address)
+
+
+def test_a_follower_says_that_it_is_stale_while_its_writer_drips_and_goes_on_afterwards(tmp_path, copy, monkeypatch):
+    """The writer's events come through all the while: they alone do not make a copy fresh."""
+    monkeypatch.setattr(upstream_module, "SECONDS", 0.2)
+    with writing(tmp_path / "w.safetensors") as (engine, writer), dripping(writer) as (address, slow):
+        teach(engine, "cat")
+        with following(copy, address, max_stale=0.5) as follower:
+            until(lambda: follower.state == "ready" and follower.describe()["following"]["seconds_behind"] == 0)
+            slow.set()
+
+            def stale():
+                teach(engine, "cat")  # which is told of
+                time.sleep(0.05)
+                return follower.stale and follower._counts["failed updates"] > 0
+
+            until(stale)
+            assert follower._silent_seconds < 0.5
+            assert follower.state == "stale"
+            assert "too slowly" in follower.problem
+            assert lesson_of(follower) == 1
+            slow.clear()
+            until(lambda: lesson_of(follower) == lesson_of(engine) and not follower.stale)
 
 
 @pytest.mark.parametrize(

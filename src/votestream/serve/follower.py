@@ -160,6 +160,12 @@ class Follower(PredictingEngine):
             if not self._behind:
                 self._behind_since = None
 
+    def _note_progress(self, told: int, began: float) -> None:
+        """A fetch that began then has brought all that was told of by then: what is still to come is newer."""
+        with self._changed:
+            if self._behind_since is not None and self._version is not None and self._version.lesson >= told:
+                self._behind_since = max(self._behind_since, began)
+
     # ---- fetching -------------------------------------------------------------------------------
 
     def _keep_up(self) -> None:
@@ -191,10 +197,11 @@ class Follower(PredictingEngine):
         return False
 
     def _update(self) -> None:
-        told = self._told
+        told, began = self._told, time.monotonic()
         self._copy.update(self._show)
         self._contact = time.monotonic()
         self._note_caught_up()
+        self._note_progress(told, began)
         if self._behind and (now := self._shown.number) < told:
             raise Unreachable(
                 f"{self._upstream.url} tells of lesson {told} and sends lesson {now}: something between may keep old "
@@ -245,9 +252,9 @@ class Follower(PredictingEngine):
 
     @property
     def stale(self) -> bool:
-        """Whether the writer was not heard of for so long that the copy may be old."""
+        """Whether the copy may be old: the writer was silent for so long, or told of a change that long ago."""
         limit = STALE_SECONDS if self._max_stale is None else self._max_stale
-        return self._contact is None or self._silent_seconds > limit
+        return self._contact is None or max(self._silent_seconds, self._seconds_behind) > limit
 
     @property
     def state(self) -> str:

@@ -7,6 +7,7 @@ to the address that was named and nowhere else, and a certificate must be valid.
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import re
 import socket
@@ -21,10 +22,10 @@ from urllib.parse import urlsplit
 from votestream.common.printing import shown
 from votestream.serve.messages import Version
 
-SECONDS = 10.0  # to connect, and without a byte of an answer
+SECONDS = 10.0  # to connect, to send the headers of an answer, and without a byte of a model file
 SILENCE = 40.0  # without an event: the writer sends a sign of life every 15 seconds
 PIECE = 1 << 20
-SLOWEST = 16 << 10  # bytes a second of a model file
+SLOWEST = 16 << 10  # bytes a second of a model file, which may be late by SECONDS at any moment
 LONGEST_LINE = 1 << 16  # of events
 REFUSALS = {429, 500, 502, 503, 504}  # which pass
 
@@ -93,7 +94,7 @@ class Upstream:
     def file(self, known: Version | None) -> Iterator[Sent | None]:
         """The newest state; None where that is the `known` one."""
         headers = {} if known is None else {"If-None-Match": known.tag}
-        with self._asked("/model/file", headers, SECONDS, (200, 304, 409)) as answer:
+        with self._asked("/model/file", headers, (200, 304, 409)) as answer:
             if answer.status == 304:
                 yield None
                 return
@@ -106,20 +107,25 @@ class Upstream:
                 raise Unusable(f"{self.url} contradicts itself: status {answer.status} for {version.tag}.")
             yield Sent(version, iter(()) if empty else self._pieces(answer))
 
-    def _pieces(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    def _pieces(self, answer: _Answer) -> Iterator[bytes]:
         wanted = answer.length
         if wanted is None or wanted > self._most_bytes:
             most = f"{self._most_bytes:,} bytes"
             raise Unusable(f"{self.url} must say how long its model file is, at most {most}, got {wanted}.")
-        began, came = time.monotonic(), 0
+        came = 0
+        answer.deadline = time.monotonic() + SECONDS
         while came < wanted:
             with _explained(self.url):
-                piece = answer.read(min(PIECE, wanted - came))
+                try:
+                    piece = answer.read1(min(PIECE, wanted - came))  # `read` would wait for all of it
+                except TimeoutError:
+                    raise Unreachable(
+                        f"{self.url} sends its model file too slowly: less than {SLOWEST:,} bytes a second."
+                    ) from None
             came += len(piece)
             if not piece:
                 raise Unreachable(f"{self.url} broke off after {came:,} of {wanted:,} bytes.")
-            if time.monotonic() - began > SECONDS + came / SLOWEST:
-                raise Unreachable(f"{self.url} sends less than {SLOWEST:,} bytes a second.")
+            answer.deadline = min(answer.deadline + len(piece) / SLOWEST, time.monotonic() + SECONDS)
             yield piece
 
     # ---- events ---------------------------------------------------------------------------------
@@ -127,13 +133,14 @@ class Upstream:
     @contextmanager
     def events(self) -> Iterator[Iterator[Heard]]:
         """What is told from now on."""
-        with self._asked("/events", {}, SILENCE, (200,)) as answer:
+        with self._asked("/events", {}, (200,)) as answer:
             if answer.getheader("Content-Type", "").partition(";")[0] != "text/event-stream":
                 raise Unusable(f"{self.url} sends no events.")
             yield self._heard(answer)
 
-    def _heard(self, answer: http.client.HTTPResponse) -> Iterator[Heard]:
+    def _heard(self, answer: _Answer) -> Iterator[Heard]:
         while True:
+            answer.deadline = time.monotonic() + SILENCE
             with _explained(self.url):
                 line = answer.readline(LONGEST_LINE)
             if not line:
@@ -145,38 +152,43 @@ class Upstream:
     # ---- requests -------------------------------------------------------------------------------
 
     @contextmanager
-    def _asked(
-        self, path: str, headers: dict[str, str], seconds: float, taken: tuple[int, ...]
-    ) -> Iterator[http.client.HTTPResponse]:
+    def _asked(self, path: str, headers: dict[str, str], taken: tuple[int, ...]) -> Iterator[_Answer]:
         """The answer to a request, where it has one of the statuses."""
         if self._token is not None:
             headers = {**headers, "Authorization": f"Bearer {self._token}"}
         connection = self._connection()
         plain: socket.socket | None = None
+        answer: http.client.HTTPResponse | None = None
         try:
             with _explained(self.url):
                 connection.connect()
                 plain = connection.sock
-                plain.settimeout(seconds)
                 with self._lock:
                     if self._closed:
                         raise OSError("the follower is stopping")
                     self._sockets.add(plain)
                 connection.request("GET", f"{self._routes}{path}", headers=headers)
                 answer = connection.getresponse()
+                assert isinstance(answer, _Answer)
                 if answer.status not in taken:
                     raise self._refusal(answer)
             yield answer
         finally:
             with self._lock:
                 self._sockets -= {plain}
+            if answer is not None:
+                answer.close()
             connection.close()
 
     def _connection(self) -> http.client.HTTPConnection:
+        connection: http.client.HTTPConnection
         if self._secure:
             context = ssl.create_default_context()
-            return http.client.HTTPSConnection(self._host, self._port, timeout=SECONDS, context=context)
-        return http.client.HTTPConnection(self._host, self._port, timeout=SECONDS)
+            connection = http.client.HTTPSConnection(self._host, self._port, timeout=SECONDS, context=context)
+        else:
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=SECONDS)
+        connection.response_class = _Answer
+        return connection
 
     def _refusal(self, answer: http.client.HTTPResponse) -> Exception:
         status = answer.status
@@ -188,6 +200,36 @@ class Upstream:
             return Unusable(f"{self.url} {said}: give it in a file with --follow-token-file.")
         kind = Unreachable if status in REFUSALS else Unusable
         return kind(f"{self.url} answers with status {status}{_reason(answer)}")
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer of which no byte is waited for after its `deadline`: a byte now and then does not move that."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        self.deadline = time.monotonic() + SECONDS
+        self.fp = io.BufferedReader(_Raw(self, sock, self.fp.detach()))
+
+
+class _Raw(io.RawIOBase):
+    """The bytes of a socket, until the answer's deadline."""
+
+    def __init__(self, answer: _Answer, sock: socket.socket, stream: io.RawIOBase) -> None:
+        self._answer, self._socket, self._stream = answer, sock, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._answer.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("it answers too slowly")
+        self._socket.settimeout(left)
+        return self._stream.readinto(buffer)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 def _number(line: bytes) -> int | None:

@@ -80,8 +80,9 @@ def test_the_limits_of_the_page_are_those_of_the_service():
     limits = Limits()
     assert f"{limits.body_bytes >> 20} MiB, {limits.files} files; JSON {limits.json_bytes >> 20} MiB" in PAGE
     assert f"| {limits.requests}, with {limits.held_bytes >> 20} MiB of bodies in all" in PAGE
-    assert f"headers within {limits.header_seconds:.0f} s, a body within {limits.body_seconds:.0f} s" in PAGE
-    assert f"{limits.slowest_rate >> 10} KiB a second" in PAGE
+    assert f"headers within {limits.header_seconds:.0f} s" in PAGE
+    assert f"a body at {limits.slowest_rate >> 10} KiB a second, and late by {limits.body_seconds:.0f} s" in PAGE
+    assert f"| connections | {limits.connections:,};" in PAGE
     assert f"| readers of events | {limits.streams} |" in PAGE
 
 

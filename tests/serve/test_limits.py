@@ -85,6 +85,17 @@ def test_a_body_that_does_not_arrive_is_given_up():
     assert answer.status_code == 408
 
 
+def test_a_body_that_came_fast_may_not_stand_still_for_that():
+    async def fast_and_then_not_at_all():
+        yield bytes(900)
+        await asyncio.sleep(0.3)
+        yield bytes(1)
+
+    limits = Limits(body_bytes=1000, body_seconds=0.1, slowest_rate=1000)  # 900 bytes may take as many milliseconds
+    assert Place(limits).post("/images", content=fast_and_then_not_at_all()).status_code == 408
+    assert Place(limits).post("/images", content=in_pieces(4, 50, pause=0.05)).status_code == 200
+
+
 @pytest.mark.parametrize("length", ["-1", "1e3", "x", "9" * 30, "١"])
 def test_a_length_that_is_no_number_is_refused(length):
     headers = [(b"content-length", length.encode())]

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -145,6 +147,101 @@ def test_answers_on_a_kept_connection_do_not_wait_for_delayed_acknowledgements(p
             kept.get("/healthz")
             taken.append(time.perf_counter() - began)
     assert min(taken) < 0.03
+
+
+HOST = b" HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+UPLOAD = b"POST /v1/learn?label=red" + HOST
+
+
+@contextmanager
+def bodies_under_way(port, *heads):
+    """Connections that have sent such heads of requests, and no body yet."""
+    with ExitStack() as held:
+        opened = [held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5)) for _ in heads]
+        for connection, head in zip(opened, heads, strict=True):
+            connection.sendall(head + b"\r\n")
+        time.sleep(0.05)
+        yield opened
+
+
+@contextmanager
+def crowded(folder, *heads, token=None, **limits):
+    """The port of a service with these limits, and connections under way to it."""
+    limits = Limits(**limits)
+    with (
+        serving(folder, limits=limits, token=token) as client,
+        listening(client.app, limits) as port,
+        bodies_under_way(port, *heads) as opened,
+    ):
+        yield port, opened
+
+
+SLOW = UPLOAD + b"Content-Length: 1000\r\n"
+
+
+def test_health_checks_answer_while_slow_bodies_hold_all_places(tmp_path):
+    with crowded(tmp_path, SLOW, SLOW, requests=2) as (port, _):
+        answers = {path: httpx.get(f"http://127.0.0.1:{port}{path}") for path in ("/healthz", "/readyz", "/v1/model")}
+        assert {path: answer.status_code for path, answer in answers.items()} == {
+            "/healthz": 200,
+            "/readyz": 200,
+            "/v1/model": 429,
+        }
+
+
+def test_the_containers_health_check_passes_while_the_service_is_busy(tmp_path):
+    """As the image has it, also where the environment names a proxy."""
+    image_file = (Path(__file__).parents[2] / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    check = json.loads(re.search(r"HEALTHCHECK[^\[]*\sCMD (\[.*\])", image_file)[1])
+    assert check[0] == "python"
+    proxy = environment(http_proxy="http://127.0.0.1:9")
+    with crowded(tmp_path, SLOW, SLOW, requests=2) as (port, _):
+        for at, passes in ((port, True), (1, False)):
+            code = check[2].replace("8080", str(at))
+            ended = subprocess.run([sys.executable, "-c", code], env=proxy, capture_output=True)
+            assert (ended.returncode == 0) is passes, ended.stderr
+
+
+def test_slow_bodies_make_way_for_other_requests_and_the_slowest_goes_first(tmp_path):
+    with crowded(tmp_path, SLOW, SLOW, requests=2, grace_seconds=0.2) as (port, (slower, faster)):
+        slower.sendall(b"x")
+        faster.sendall(b"x" * 300)
+        time.sleep(0.2)
+        assert httpx.post(f"http://127.0.0.1:{port}/v1/learn?label=red", content=image("red")).status_code == 200
+        assert slower.recv(65536).startswith(b"HTTP/1.1 408")
+        faster.sendall(b"x" * 700)
+        assert faster.recv(65536).startswith(b"HTTP/1.1 422")  # it came whole, and is no image
+
+
+def test_bytes_that_are_announced_and_not_sent_make_way_for_those_that_are(tmp_path):
+    with crowded(tmp_path, SLOW, held_bytes=1100, grace_seconds=0.2) as (port, (slow,)):
+        address = f"http://127.0.0.1:{port}/v1/learn?label=red"
+        assert httpx.post(address, content=image("red")).status_code == 429
+        time.sleep(0.2)
+        assert httpx.post(address, content=image("red")).status_code == 200
+        assert slow.recv(65536).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_without_a_token_is_refused_at_once_and_takes_nobodys_place(tmp_path):
+    with crowded(tmp_path, SLOW, SLOW, SLOW, token=TOKEN, requests=1, header_seconds=0.3) as (port, refused):
+        for connection in refused:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 401")
+        key = {"authorization": f"Bearer {TOKEN}"}
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/model", headers=key).status_code == 200
+        began = time.monotonic()
+        with suppress(ConnectionError):  # the connection ends soon, whatever is sent
+            while time.monotonic() - began < 3:
+                refused[0].sendall(b"x")
+                time.sleep(0.05)
+        assert time.monotonic() - began < 1.5
+
+
+def test_connections_that_send_nothing_make_way_for_those_that_do(tmp_path):
+    idle = [b"GET /healthz" + HOST + b"X-Not-Yet: "] * 3
+    with crowded(tmp_path, *idle, connections=3) as (port, opened):
+        for _ in range(2):
+            assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+        assert opened[0].recv(1) == b""  # the oldest was closed
 
 
 def test_a_port_that_is_taken_is_named_before_any_model_is_opened(port, tmp_path):

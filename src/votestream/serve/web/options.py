@@ -20,6 +20,7 @@ class Limits:
     header_seconds: float = 10.0  # from the first byte of a request to the end of its headers
     body_seconds: float = 20.0  # for a body, and so much more as it takes at the slowest rate
     slowest_rate: int = 16 << 10  # bytes per second
+    grace_seconds: float = 1.0  # before a body that arrives slowly may have to make way for other requests
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -114,12 +115,21 @@ class Protocol(H11Protocol):
         super().__init__(*args, **more)
         self.limits = limits
         self._headers, self._reader = _Patience(), _Patience()
+        self._idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._idle_since = time.monotonic()
         if len(self.connections) > self.limits.connections:
-            transport.abort()
+            # Idle ones make way, and those that send their headers slowly: otherwise they could keep all others out.
+            idle = [one for one in self.connections if isinstance(one, Protocol) and one.idle]
+            min(idle, key=lambda one: one._idle_since).transport.abort()
         self._headers.start(self.limits.header_seconds, transport)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
 
     def data_received(self, data: bytes) -> None:
         cycle = self.cycle
@@ -131,6 +141,7 @@ class Protocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._headers.end()
+        self._idle_since = time.monotonic()
         super().on_response_complete()
 
     def pause_writing(self) -> None:

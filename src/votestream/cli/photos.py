@@ -45,7 +45,7 @@ def learn(
     photos: Annotated[
         str,
         typer.Argument(
-            help="A folder that holds one folder of photos for each class, or its URL (s3://, gs://, hf://, ...).",
+            help="A folder that holds one folder of photos for each class, or its URL (s3://, hf://, https://, ...).",
             metavar="PHOTOS",
             show_default=False,
         ),
@@ -89,6 +89,9 @@ def learn(
             "stopped goes on.",
         ),
     ] = None,
+    follow_redirects: Annotated[
+        bool, typer.Option("--follow-redirects", help="With an https:// URL: follow redirects to other hosts too.")
+    ] = False,
 ) -> None:
     """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
 
@@ -99,7 +102,7 @@ def learn(
     if on == "here" and (workers, store) != (None, None):
         option = "--workers" if workers is not None else "--store"
         raise typer.BadParameter("is for --on processes and --on ray", param_hint=option)
-    found = offer(as_place(photos), ignore=(model, sidecar_of(model), journal_of(model)))
+    found = offer(as_place(photos, follow_redirects), ignore=(model, sidecar_of(model), journal_of(model)))
     for text in found.notes:
         note(text)
     if found.doubt and not yes:

@@ -1,4 +1,8 @@
-"""Files and folders behind URLs (s3://, gs://, hf://, ...), read and written by fsspec."""
+"""Files and folders behind URLs (s3://, gs://, hf://, https://, ...), read and written by fsspec.
+
+A redirect to another host is refused unless the URL is a `RedirectingUrl`: whoever runs a server could otherwise have
+addresses read that only this computer reaches, and have photos learned that come from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ class Url(str):
     """
 
     __slots__ = ()
+    redirects = False  # whether redirects to other hosts are followed
 
     @property
     def name(self) -> str:
@@ -36,10 +41,10 @@ class Url(str):
 
     @property
     def parent(self) -> Url:
-        return Url(self.rstrip("/").rpartition("/")[0])
+        return type(self)(self.rstrip("/").rpartition("/")[0])
 
     def __truediv__(self, name: str) -> Url:
-        return Url(f"{self.rstrip('/')}/{name}")
+        return type(self)(f"{self.rstrip('/')}/{name}")
 
     def exists(self) -> bool:
         system, path = _system(self)
@@ -57,13 +62,13 @@ class Url(str):
         for entry in system.ls(path, detail=True):
             name = entry["name"].rstrip("/")
             if name != path.rstrip("/"):  # some stores keep an empty file of the folder's name
-                found.append((Url(system.unstrip_protocol(name)), entry["type"] == "directory"))
+                found.append((type(self)(system.unstrip_protocol(name)), entry["type"] == "directory"))
         return sorted(found)
 
     def matches(self) -> list[Url]:
         """The files that a URL with * or ? in it stands for, in order of names."""
         system, path = _system(self)
-        return sorted(Url(system.unstrip_protocol(name)) for name in system.glob(path))
+        return sorted(type(self)(system.unstrip_protocol(name)) for name in system.glob(path))
 
     def read_bytes(self) -> bytes:
         system, path = _system(self)
@@ -83,6 +88,17 @@ class Url(str):
         return str(system.ukey(path))
 
 
+class RedirectingUrl(Url):
+    """A URL on http:// or https:// whose redirects to other hosts are followed."""
+
+    __slots__ = ()
+    redirects = True
+
+
+class RedirectRefused(OSError):
+    """A server that sends whoever asks to another host."""
+
+
 Place: TypeAlias = "Path | Url"
 
 
@@ -95,24 +111,66 @@ def is_url(path: object) -> TypeGuard[str]:
     return isinstance(path, str) and re.match(r"[A-Za-z][\w+.:-]+://", path) is not None
 
 
-def as_place(path: str | os.PathLike[str]) -> Place:
-    """A path, or a URL where it is one."""
-    return Url(path) if is_url(path) else Path(path)
+def as_place(path: str | os.PathLike[str], redirects: bool = False) -> Place:
+    """A path, or a URL where it is one; with `redirects`, one whose redirects to other hosts are followed.
+
+    >>> as_place("https://shop.example/photos", redirects=True).redirects
+    True
+    """
+    if isinstance(path, Url):
+        return path
+    return (RedirectingUrl if redirects else Url)(path) if is_url(path) else Path(path)
 
 
 def open_url(url: str) -> BinaryIO:
     """The file behind a URL, to be read."""
     system, path = _system(url)
-    return cast("BinaryIO", system.open(path, "rb"))
+    try:
+        return cast("BinaryIO", system.open(path, "rb"))
+    except FileNotFoundError as problem:
+        if isinstance(problem.__cause__, RedirectRefused):  # fsspec makes one of the other
+            raise problem.__cause__ from None
+        raise
 
 
 def _system(url: str) -> tuple[Any, str]:
     """The file system behind a URL and the path there."""
     fsspec = import_package("fsspec", f"reading {url}")
+    options = {}
+    if not getattr(url, "redirects", False):
+        schemes = {part.partition("://")[0] for part in url.split("::")}
+        options = {scheme: {"get_client": _staying_client} for scheme in ("http", "https") if scheme in schemes}
     try:
-        system, path = fsspec.core.url_to_fs(url)
+        system, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         protocol = url.partition("://")[0].rpartition("::")[2].lower()
         install = f": `pip install {PACKAGES[protocol]}`" if protocol in PACKAGES else f" ({error})"
         raise ImportError(f"Reading {url} needs a package that is not installed{install}.") from error
     return system, path
+
+
+async def _staying_client(**options: Any) -> Any:
+    """What asks HTTP servers for fsspec, and stays with the host that it was told."""
+    aiohttp = import_package("aiohttp", "reading http:// and https://")
+    watch = aiohttp.TraceConfig()
+    watch.on_request_redirect.append(_check_redirect)
+    return aiohttp.ClientSession(**{**options, "trace_configs": [*options.get("trace_configs", ()), watch]})
+
+
+async def _check_redirect(session: Any, context: Any, redirect: Any) -> None:
+    """Raise RedirectRefused where a redirect leaves the host; from http to https of one host is no other place."""
+    here = redirect.url
+    there = here.join(type(here)(redirect.response.headers.get("Location") or redirect.response.headers.get("URI", "")))
+    same = (here.scheme, here.host, here.port) == (there.scheme, there.host, there.port)
+    secured = here.host == there.host and (here.scheme, here.port, there.scheme, there.port) == (
+        "http",
+        80,
+        "https",
+        443,
+    )
+    if not (same or secured):
+        redirect.response.close()
+        raise RedirectRefused(
+            f"it leads to another host, {there.origin() if there.host else there}: `votestream learn` goes there with "
+            "--follow-redirects, Python with votestream.images.urls.RedirectingUrl"
+        )

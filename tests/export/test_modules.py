@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import votestream as vs
 from conftest import ON_IMAGES, TRAINED, maker, one_thread
@@ -20,10 +24,21 @@ def taught(model, stream):
     return model
 
 
+class NoFloat64(TorchDispatchMode):
+    """Refuses every operation that gives float64, which many runtimes do not have."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for found in tree_leaves(out):
+            assert not isinstance(found, torch.Tensor) or found.dtype != torch.float64, func
+        return out
+
+
 def differs(model, X):
-    """How far the module's probabilities are from the model's; it must decide the same."""
+    """How far the module's probabilities are from the model's; it must decide the same, in float32 throughout."""
     module = model.snapshot().as_module()
-    with torch.no_grad():
+    assert not [name for name, held in module.named_buffers() if held.dtype == torch.float64]
+    with torch.no_grad(), NoFloat64():
         chosen, shares, *unknown = module(torch.tensor(X))
     assert model.classes_[chosen.numpy()].tolist() == model.predict(X).tolist()
     if unknown:
@@ -124,3 +139,60 @@ def test_one_class_and_nothing_tested_yet():
 def test_wide_rows_are_projected_for_their_unknown_score():
     stream = Samples(width=400, n=20)
     assert differs(taught(vs.NearestClassMean(track=True, device="cpu"), stream), stream.X[::5]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["gaussian_voting", "candidates_voting", "knn", "ranpac", "slda"])
+def test_probabilities_that_float32_does_not_have_are_calibrated_as_the_models(name, stream):
+    model = taught(maker(name)(track=True), stream)
+    far = stream.X[::5] * np.float32(30)  # where one class has all but everything
+    assert differs(model, far) < 1e-4
+
+
+@pytest.mark.parametrize("offset", [100, 10_000])
+def test_features_far_from_zero(make_on_arrays, offset, rows, stream):
+    model, offset = make_on_arrays(), np.float32(offset)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "features vary by", UserWarning)
+        for X, y in stream.batches():
+            model.partial_fit(X + offset, NAMES[y])
+    rounded = model.name in ("candidates_voting", "er_features") and offset > 1000  # in the model's own logits
+    assert differs(model, rows + offset) < (1e-3 if rounded else 1e-4)
+
+
+def test_a_vote_whose_confidence_float32_cannot_raise_e_to(rows, stream):
+    assert differs(taught(vs.CandidatesVoting(beta=1e-3, device="cpu", track=True), stream), rows) < 1e-4
+
+
+class Shares(torch.nn.Module):
+    """Somebody's own: the probabilities of two classes."""
+
+    def forward(self, X):
+        shares = torch.cat((X, 1 - X), 1)
+        return shares.argmax(1), shares
+
+
+class Own(vs.NearestClassMean):
+    def _updated(self, predictor, changed):
+        return Own.Rule()
+
+    def _predictor(self):
+        return Own.Rule()
+
+    class Rule:
+        def decide(self, X):
+            return self.probabilities(X).argmax(1)
+
+        def probabilities(self, X):
+            return np.concatenate((X, 1 - X), 1).astype(np.float64)
+
+        def as_module(self):
+            return Shares()
+
+
+def test_probabilities_of_a_module_of_ones_own_are_calibrated():
+    X = np.random.default_rng(0).uniform(size=(60, 1)).astype(np.float32)
+    model = Own(track=True).partial_fit([[1.0], [0.0]], ["a", "b"])
+    for i in range(0, 60, 10):
+        model.partial_fit(X[i : i + 10], np.where(X[i : i + 10, 0] > 0.4, "a", "b"))
+    assert model.snapshot()._prepared.answers.calibration.trust > 0
+    assert differs(model, np.concatenate((X, [[0.0], [1.0]])).astype(np.float32)) < 1e-5

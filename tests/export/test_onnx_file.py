@@ -27,7 +27,11 @@ def taught(model, stream):
 
 
 def opened(model, **how):
+    """A session on the file, in which there must be no float64: many runtimes have none, or take it for float32."""
     vs.export_onnx(model, "m.onnx", **how)
+    graph = onnx.shape_inference.infer_shapes(onnx.load("m.onnx")).graph
+    kinds = {value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
+    assert TensorProto.DOUBLE not in kinds | {tensor.data_type for tensor in graph.initializer}
     onnx.checker.check_model("m.onnx", full_check=True)
     return onnxruntime.InferenceSession("m.onnx")
 

@@ -1,4 +1,8 @@
-"""Models as torch modules, for who takes them to a place without Python: see `Predictor.as_module`."""
+"""Models as torch modules, for who takes them to a place without Python: see `Predictor.as_module`.
+
+All is float32: many runtimes have nothing else, and some read float64 as float32. Probabilities stay logarithms to the
+end, as float32 holds the logarithm of 1e-300, and not the number itself.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +17,61 @@ from torch import Tensor, nn
 from votestream.core.guard import Prepared
 from votestream.life.modules import CalibrationModule, UnknownsModule
 
-Link = Callable[[Tensor], Tensor]  # of float64 scores to probabilities
+Link = Callable[[Tensor], Tensor]  # of scores to log scores: log probabilities up to a constant of each row
+SMALLEST = float(np.finfo(np.float32).tiny)
+NEVER = -1e4  # the log score of what has no probability at all
 
 
-def softmax(scores: Tensor) -> Tensor:
-    return scores.softmax(1)
+def log_softmax(scores: Tensor) -> Tensor:
+    """The scores themselves: what a softmax takes off is the same for a whole row."""
+    return scores
+
+
+def log_of(shares: Tensor) -> Tensor:
+    """Logarithms of numbers that are not negative."""
+    return torch.where(shares > 0, shares.clamp(min=SMALLEST).log(), NEVER)
+
+
+def taken_from(table: Tensor, places: Tensor) -> Tensor:
+    """Of each row i of the table (N, m) the entries at places[:, i]: (n, N, k) of (n, N, k)."""
+    starts = torch.arange(len(table), device=table.device)[:, None] * table.shape[1]
+    return table.flatten()[places + starts]
 
 
 class Holding(nn.Module):
-    """A module whose arrays are its buffers."""
+    """A module whose arrays are its buffers, float32 or integers."""
 
     def __init__(self, **arrays: NDArray[Any]) -> None:
         super().__init__()
         for name, array in arrays.items():
-            self.register_buffer(name, torch.tensor(array))
+            self.register_buffer(name, torch.tensor(array.astype(np.float32) if array.dtype == np.float64 else array))
 
 
-class ScoresModule(Holding):
+class LogScoresModule(Holding):
+    """A predictor whose probabilities are the softmax of log scores.
+
+    A subclass has `log_scores`: of rows the class numbers (n,) and the log scores (n, C).
+    """
+
+    def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        chosen, log = self.log_scores(X)
+        return chosen, log.softmax(1)
+
+
+class ScoresModule(LogScoresModule):
     """A predictor that decides by the largest score. A subclass has `scores`, (n, C), of rows."""
 
-    link: Link = staticmethod(softmax)
+    link: Link = staticmethod(log_softmax)
 
     def scores(self, X: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.scores(X)
-        return scores.argmax(1), self.link(scores.double())
+        return scores.argmax(1), self.link(scores)
 
 
 class SnapshotModule(Holding):
@@ -63,8 +95,14 @@ class SnapshotModule(Holding):
 
     def forward(self, X: Tensor) -> tuple[Tensor, ...]:
         rows = X if self.unit == 1 else X * self.unit
-        chosen, shares = self.predictor(rows)
+        chosen, log = self._log_scores(rows)
         if self.calibration is not None:
-            shares = self.calibration(shares)
-        decided = self.place[chosen], shares[:, self.order].float()
+            log = self.calibration(log)
+        decided = self.place[chosen], log[:, self.order].softmax(1)
         return decided if self.unknowns is None else (*decided, self.unknowns(rows))
+
+    def _log_scores(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        if isinstance(self.predictor, LogScoresModule):
+            return self.predictor.log_scores(rows)
+        chosen, shares = self.predictor(rows)  # of a module that is not ours
+        return chosen, log_of(shares.float())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -9,24 +11,23 @@ from votestream.life.calibration import LEAST_GAP, TINY, Calibration
 from votestream.life.unit_moments import WIDEST, signs
 from votestream.life.unknowns import RELATIVE, Unknowns
 
+LOG_TINY = math.log(TINY)
+
 
 class CalibrationModule(nn.Module):
-    """Calibrated probabilities of those that a predictor gives, (n, C) float64."""
-
-    tiny: Tensor
+    """Calibrated log scores of those that a predictor gives, (n, C): log probabilities up to a constant of each row."""
 
     def __init__(self, calibration: Calibration) -> None:
         super().__init__()
         self.heat, self.trust = calibration
-        self.register_buffer("tiny", torch.tensor(TINY, dtype=torch.float64))  # as an argument it would become float32
 
-    def forward(self, shares: Tensor) -> Tensor:
-        if not self.trust or shares.shape[1] == 1:
-            return shares
-        log = torch.maximum(shares, self.tiny).log()
+    def forward(self, log: Tensor) -> Tensor:
+        if not self.trust or log.shape[1] == 1:
+            return log
         log = log - log.amax(1, keepdim=True)
-        gap = (log.sum(1, keepdim=True) / -(shares.shape[1] - 1)).clamp(min=LEAST_GAP)
-        return (log / (self.heat * gap.sqrt()) ** self.trust).softmax(1)
+        log = torch.maximum(log, log.exp().sum(1, keepdim=True).log() + LOG_TINY)
+        gap = (log.sum(1, keepdim=True) * (-1 / (log.shape[1] - 1))).clamp(min=LEAST_GAP)
+        return log / (self.heat * gap.sqrt()) ** self.trust
 
 
 class UnknownsModule(nn.Module):
@@ -52,8 +53,7 @@ class UnknownsModule(nn.Module):
             self.register_buffer(name, torch.tensor(getattr(distances, name)))
 
     def forward(self, X: Tensor) -> Tensor:
-        length = X.double().square().sum(1, keepdim=True).sqrt()
-        unit = (X.double() / torch.where(length > 0, length, 1.0)).float()
+        unit = unit_length(X)
         if self.wide:
             unit = unit @ self.signs
         z = (unit - self.centre) @ self.whiten
@@ -62,5 +62,13 @@ class UnknownsModule(nn.Module):
         strangeness = (apart - self.usual) / self.expected
         if not len(self.met):  # nothing was tested yet, and ONNX has no sum of nothing
             return strangeness * 0
-        above = (self.met >= strangeness[:, None]).sum(1)
+        above = (self.met >= strangeness[:, None]).float().sum(1)
         return 1 - (above + 1) / (len(self.met) + 1)
+
+
+def unit_length(X: Tensor) -> Tensor:
+    """The rows of unit length; a row of zeros stays so. Squares of numbers far from 1 leave float32: divided first."""
+    largest = X.abs().amax(1, keepdim=True)
+    rows = X / torch.where(largest > 0, largest, 1.0)
+    length = rows.square().sum(1, keepdim=True).sqrt()
+    return rows / torch.where(length > 0, length, 1.0)

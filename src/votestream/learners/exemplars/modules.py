@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from votestream.common.validation import LARGEST
-from votestream.core.modules import Holding, ScoresModule
+from votestream.core.modules import Holding, LogScoresModule, ScoresModule, log_of, taken_from
+
+CLOSE = 4  # exemplars of a group whose distances are taken exactly: float32 may not tell which is nearest
 
 
 class HeadModule(ScoresModule):
@@ -31,10 +33,11 @@ class HeadModule(ScoresModule):
 class NearestModule(Holding):
     """Distances from rows to the nearest exemplar of each group, (n, n_groups); infinite where a group has none.
 
-    Which one is nearest is found in float64 by products, its distance then by the difference: 0 for an equal row.
+    Those that may be nearest are found by products, their distances then by differences: 0 for an equal row.
     """
 
     items: Tensor  # (E, D)
+    middle: Tensor  # (D,)
     slots: Tensor  # (G, m) the exemplars of each group that has any; short rows repeat one
     column: Tensor  # (n_groups,) its place among those, or G
 
@@ -43,40 +46,48 @@ class NearestModule(Holding):
         members = [np.flatnonzero(groups == group) for group in present]
         slots = np.stack([np.resize(own, max(map(len, members))) for own in members])
         column[present] = np.arange(len(present))
-        super().__init__(items=items, slots=slots, column=np.where(column < 0, len(present), column))
+        column = np.where(column < 0, len(present), column)
+        super().__init__(**centred(items), slots=slots, column=column)
+        self.close = min(CLOSE, slots.shape[1])
 
     def forward(self, X: Tensor) -> Tensor:
-        squared = squared_distances(X, self.items)[:, self.slots]
-        nearest = self.slots[torch.arange(len(self.slots)), squared.argmin(2)]
-        distances = (X[:, None] - self.items[nearest]).square().sum(2).sqrt()
+        rows = X - self.middle
+        squared = squared_distances(rows, self.items)[:, self.slots]
+        close = taken_from(self.slots, squared.topk(self.close, dim=2, largest=False).indices)  # (n, G, close)
+        distances = (rows[:, None, None] - self.items[close]).square().sum(3).amin(2).sqrt()
         return torch.cat((distances, torch.full_like(distances[:, :1], torch.inf)), 1)[:, self.column]
 
 
-class VotersModule(Holding):
+class VotersModule(LogScoresModule):
     """The k nearest exemplars vote."""
 
     items: Tensor  # (E, D)
+    middle: Tensor  # (D,)
     labels: Tensor  # (E,)
     classes: Tensor  # (C,) their numbers
     counts: Tensor  # (k,) what a vote counts, the nearest first
 
-    def __init__(self, k: int, eps: float | None, **arrays: NDArray[Any]) -> None:
-        super().__init__(**arrays)
+    def __init__(self, k: int, eps: float | None, items: NDArray[np.float32], **arrays: NDArray[Any]) -> None:
+        super().__init__(**centred(items), **arrays)
         self.k, self.eps = k, eps  # without eps all count alike
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        nearest = squared_distances(X, self.items).topk(self.k, dim=1, largest=False).indices
-        distances = (X[:, None] - self.items[nearest]).double().square().sum(2).sqrt()
-        distances, order = distances.sort(1)
+    def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        rows = X - self.middle
+        nearest = squared_distances(rows, self.items).topk(self.k, dim=1, largest=False).indices
+        distances = (rows[:, None] - self.items[nearest]).square().sum(2).sqrt()
+        distances, order = distances.topk(self.k, dim=1, largest=False)
         weights = self.counts if self.eps is None else self.counts / (distances + self.eps)
         voters = self.labels[nearest.gather(1, order)]
-        votes = ((voters[..., None] == self.classes) * weights[..., None]).sum(1)
-        shares = votes / votes.sum(1, keepdim=True)
-        return shares.argmax(1), shares
+        votes = ((voters[..., None] == self.classes).float() * weights[..., None]).sum(1)
+        return votes.argmax(1), log_of(votes)
 
 
-def squared_distances(X: Tensor, items: Tensor) -> Tensor:
-    """(n, E) in float64, up to what is the same in each row."""
-    middle = items.double().mean(0)
-    points = items.double() - middle
-    return points.square().sum(1) - 2 * ((X.double() - middle) @ points.T)
+def centred(items: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """The exemplars less their mean, so that float32 is exact enough wherever features lie, and the mean."""
+    middle = items.mean(0, dtype=np.float64).astype(np.float32)
+    return {"items": items - middle, "middle": middle}
+
+
+def squared_distances(rows: Tensor, items: Tensor) -> Tensor:
+    """(n, E), up to what is the same in each row."""
+    return items.square().sum(1) - 2 * (rows @ items.T)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from votestream import voting
-from votestream.core.modules import Holding, ScoresModule
+from votestream.core.modules import LogScoresModule, ScoresModule, log_of, taken_from
 from votestream.learners.exemplars.modules import HeadModule, NearestModule
 from votestream.learners.statistics.modules import power_of
 
 
-class VoteModule(Holding):
+class VoteModule(LogScoresModule):
     """Candidates, prior, vote: Eq. 3 to 5, as `VotePredictor` has them."""
 
     table: Tensor  # (N, m)
@@ -22,30 +23,37 @@ class VoteModule(Holding):
 
     def __init__(self, head: HeadModule, near: NearestModule, beta: float, **arrays: NDArray[Any]) -> None:
         super().__init__(**arrays)
-        self.head, self.near, self.beta = head, near, beta
+        self.head, self.near, self.beta = head, near, max(beta, voting.EPS_R)
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """A task's score, s_hat + exp(gamma - 1) w, is taken over exp(gamma - 1), which is the same for all tasks.
+
+        So exp(1 - gamma) may become 0 and nothing overflows; what is left of a task without exemplars is then s_hat's
+        logarithm less gamma - 1.
+        """
         logits = self.head.scores(X)
-        s, candidates = voting.candidates(logits, self.table)
+        by_task = logits[:, self.table]
+        s, place = by_task.amax(2), by_task.argmax(2, keepdim=True)
+        candidates = taken_from(self.table, place)[:, :, 0]
         s_hat = voting.normalise(s, self.norms[candidates])
-        _, score = voting.combine(s_hat, voting.prior(self.near(X)), self.beta)
+        w = voting.prior(self.near(X))
+        calm = 1 - voting.confidence(w) / self.beta
+        score = s_hat * calm.exp() + w
         chosen = candidates.gather(1, score.argmax(1, keepdim=True))[:, 0]
-        score = score / score.amax(1, keepdim=True)
-        short = logits.double() - s.double()[:, self.task_of_class]
-        shares = score[:, self.task_of_class] * short.exp()
-        return chosen, shares / shares.sum(1, keepdim=True)
+        log = torch.where(w > 0, log_of(score), log_of(s_hat) + calm)
+        return chosen, logits + (log - s)[:, self.task_of_class]
 
 
-class NearestClassModule(Holding):
+class NearestClassModule(LogScoresModule):
     """decide="nearest": the class of the nearest exemplar, and the prior class by class."""
 
     def __init__(self, near: NearestModule) -> None:
         super().__init__()
         self.near = near
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
         distances = self.near(X)
-        return distances.argmin(1), voting.prior(distances.double())
+        return distances.argmin(1), log_of(1 / (distances + voting.EPS_R))
 
 
 class DensitiesModule(ScoresModule):
@@ -64,7 +72,7 @@ class DensitiesModule(ScoresModule):
         self.power, self.temperature, self.farthest = power, temperature, farthest
 
     def link(self, scores: Tensor) -> Tensor:
-        return (scores / self.temperature).softmax(1)
+        return scores / self.temperature
 
     def scores(self, X: Tensor) -> Tensor:
         Z = (power_of(X, self.power) - self.centre) @ self.whiten

@@ -73,7 +73,7 @@ class LinearRule:
         return np.concatenate([self._place.get(scores) for scores in self._slices(X)]).astype(np.float64)
 
     def as_module(self) -> modules.LinearModule:
-        links = {softmax: modules.softmax, onto_simplex: modules.onto_simplex}
+        links = {softmax: modules.log_softmax, onto_simplex: modules.log_onto_simplex}
         if self._link not in links:
             raise ValueError("this model cannot be exported: its probabilities are neither softmax nor onto_simplex")
         arrays = {"table": self._table, "bias": self._bias, "centre": self._centre}

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from votestream.core.modules import Link, ScoresModule, softmax
+from votestream.core.modules import Link, LogScoresModule, ScoresModule, log_of, log_softmax
 
 
 def power_of(X: Tensor, power: float) -> Tensor:
@@ -20,14 +20,13 @@ def power_of(X: Tensor, power: float) -> Tensor:
     return torch.where(X < 0, -1.0, 1.0) * (size.sqrt() if power == 0.5 else size**power)
 
 
-def onto_simplex(scores: Tensor) -> Tensor:
-    """`linear_rule.onto_simplex` on tensors."""
+def log_onto_simplex(scores: Tensor) -> Tensor:
+    """Logarithms of `linear_rule.onto_simplex` on tensors."""
     scores = scores - scores.amax(1, keepdim=True)
-    high = scores.sort(1, descending=True).values
+    high = scores.topk(scores.shape[1], dim=1).values
     excess = (high.cumsum(1) - 1) / torch.arange(1, scores.shape[1] + 1, device=scores.device)
-    last = (high > excess).sum(1, keepdim=True) - 1
-    shares = (scores - excess.gather(1, last)).clamp(min=0)
-    return shares / shares.sum(1, keepdim=True)
+    last = (high > excess).float().sum(1, keepdim=True).long() - 1
+    return log_of((scores - excess.gather(1, last)).clamp(min=0))
 
 
 class LinearModule(ScoresModule):
@@ -37,7 +36,7 @@ class LinearModule(ScoresModule):
     bias: Tensor
     centre: Tensor
 
-    def __init__(self, link: Link = softmax, **arrays: NDArray[Any]) -> None:
+    def __init__(self, link: Link = log_softmax, **arrays: NDArray[Any]) -> None:
         super().__init__(**arrays)
         self.link = link
 
@@ -69,16 +68,17 @@ class RandomFeaturesModule(ScoresModule):
         return (H - buffers["centre"]) @ self.weights + buffers["bias"]
 
 
-class MeanModule(nn.Module):
+class MeanModule(LogScoresModule):
     """The mean of several modules' probabilities."""
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
+    def __init__(self, modules: Sequence[LogScoresModule]) -> None:
         super().__init__()
         self.parts = nn.ModuleList(modules)
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        shares = torch.stack([part(X)[1] for part in self.parts]).mean(0)
-        return shares.argmax(1), shares
+    def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        log = torch.stack([part.log_scores(X)[1].log_softmax(1) for part in self.parts])
+        log = log.logsumexp(0)
+        return log.argmax(1), log
 
 
 class MetricModule(ScoresModule):

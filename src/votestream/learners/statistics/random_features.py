@@ -18,9 +18,7 @@ from votestream.core.learner import Learner
 from votestream.io.array_checks import demand, take
 from votestream.io.model_files import joined, part_of
 from votestream.learners.statistics.linear_rule import onto_simplex, slices
-from votestream.learners.statistics.modules import MeanModule, RandomFeaturesModule
-from votestream.learners.statistics.modules import onto_simplex as onto_simplex_module
-from votestream.learners.statistics.modules import softmax as softmax_module
+from votestream.learners.statistics.modules import MeanModule, RandomFeaturesModule, log_onto_simplex, log_softmax
 from votestream.memory import GramSums, Pending
 from votestream.memory.gram import ridge_solution
 
@@ -247,7 +245,7 @@ class RandomFeaturesRule(NamedTuple):
 
     def _module(self, head: Head) -> RandomFeaturesModule:
         arrays = {"W": head.layer.W, "b": head.layer.b, **head._asdict()}
-        link = onto_simplex_module if self.link is onto_simplex else softmax_module
+        link = log_onto_simplex if self.link is onto_simplex else log_softmax
         names = ("W", "b", "weights", "centre", "bias")
         held = {name: self.place.get(arrays[name]).astype(np.float32) for name in names if arrays[name] is not None}
         return RandomFeaturesModule(head.layer.kind, link, **held)

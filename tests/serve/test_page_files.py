@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from importlib import resources
 
 import pytest
+
+from serve.asking import serving
 
 FILES = {
     file.name: file.read_text(encoding="utf-8")
     for file in (resources.files("votestream.serve") / "page").iterdir()
     if file.is_file()
 }
-MOST_BYTES = 100_000
+MOST_BYTES = 100_000  # on their way to a browser
 MOST_LINES = 400
 
 
-def test_the_whole_page_is_below_100_kilobytes():
-    assert sum(len(text.encode()) for text in FILES.values()) < MOST_BYTES
+def test_the_whole_page_is_sent_in_less_than_100_kilobytes():
+    assert sum(len(gzip.compress(text.encode())) for text in FILES.values()) < MOST_BYTES
+
+
+def test_the_page_is_sent_packed_to_those_who_take_it_so(tmp_path):
+    with serving(tmp_path) as client:
+        packed = client.get("/page/main.js", headers={"accept-encoding": "br, gzip"})
+        plain = client.get("/page/main.js", headers={"accept-encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(FILES["main.js"]) / 2
+    assert "content-encoding" not in plain.headers
+    assert packed.text == plain.text == FILES["main.js"]
+    assert packed.headers["vary"] == plain.headers["vary"] == "accept-encoding"
 
 
 @pytest.mark.parametrize("name", FILES)

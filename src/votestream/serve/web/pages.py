@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import mimetypes
 from importlib import resources
@@ -21,6 +22,7 @@ TYPES |= {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8"
 
 class File(NamedTuple):
     data: bytes
+    packed: bytes  # gzipped, which is what browsers take
     kind: str
     tag: str
 
@@ -33,7 +35,8 @@ def files_in(package: str, folder: str) -> dict[str, File]:
         if file.is_file() and suffix != ".py":
             kind = TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
             data = file.read_bytes()
-            found[file.name] = File(data, kind, f'"{hashlib.blake2b(data, digest_size=8).hexdigest()}"')
+            tag = f'"{hashlib.blake2b(data, digest_size=8).hexdigest()}"'
+            found[file.name] = File(data, gzip.compress(data, mtime=0), kind, tag)
     return found
 
 
@@ -65,10 +68,14 @@ def _sent(request: Request, files: dict[str, File], name: str) -> Response:
     if name not in files:
         raise NotThere("There is no such page here.")
     file = files[name]
-    headers = {"etag": file.tag, "cache-control": "no-cache"}  # asked for each time, sent when it has changed
+    # Asked for each time, sent when it has changed.
+    headers = {"etag": file.tag, "cache-control": "no-cache", "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
-    return Response(file.data, headers=headers, media_type=file.kind)
+    encodings = request.headers.get("accept-encoding", "").replace(" ", "").split(",")
+    if "gzip" not in encodings:
+        return Response(file.data, headers=headers, media_type=file.kind)
+    return Response(file.packed, headers={**headers, "content-encoding": "gzip"}, media_type=file.kind)
 
 
 router = APIRouter()

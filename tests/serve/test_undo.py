@@ -75,6 +75,19 @@ def test_renames_and_forgets_can_be_taken_back(opened):
     assert fingerprint(model.learner) == told.fingerprint()
 
 
+@pytest.mark.parametrize("newest", [Rename("cat", "dog", merge=True), Rename("cat", "lion"), Forget("cat")])
+def test_without_a_number_the_newest_change_is_taken_back_whatever_it_is(opened, newest):
+    model, told = opened(), Told()
+    do(model, told, learn("cat", "dog", "oak"))
+    before = fingerprint(model.learner)
+    do(model, told, newest)
+    (change,) = do(model, told, Undo())
+    assert change.about["lesson"] == 4
+    assert fingerprint(model.learner) == before
+    (change,) = do(model, told, Undo())
+    assert change.about == {"lesson": 3, "kind": "learn", "label": "oak"}
+
+
 def test_a_lesson_that_a_later_change_needs_is_not_taken_back_alone(opened):
     model, told = opened(), Told()
     do(model, told, learn("cat", "dog"), Rename("cat", "lion"))

@@ -44,7 +44,7 @@ class Forget:
 
 @dataclass(frozen=True)
 class Undo:
-    lesson: int | None = None  # None: the newest that still stands
+    lesson: int | None = None  # None: the newest change that still stands
 
 
 Job = Learn | Rename | Forget | Undo

@@ -96,7 +96,7 @@ class Engine(PredictingEngine):
         return self._change(Learn(features, labels, task), parts, key)
 
     def undo(self, lesson: int | None = None, key: str | None = None) -> Future[Any]:
-        """Take a change back, as if it had never been; None is the newest lesson that still stands."""
+        """Take a change back, as if it had never been; None is the newest that still stands."""
         if lesson is not None and (not isinstance(lesson, int) or isinstance(lesson, bool)):
             raise BadRequest(f"A lesson must be a number, got {lesson!r:.60}.")
         if lesson is not None and lesson.bit_length() > 62:

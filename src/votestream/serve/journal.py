@@ -182,9 +182,9 @@ class LessonsFile:
             return list(map(_entry, self._db.execute(f"{_SELECT} ORDER BY number DESC LIMIT ?", (n,))))
 
     def last_standing(self) -> int | None:
-        """The newest lesson that was not taken back."""
+        """The newest change that was not taken back."""
         with self._explained():
-            standing = self._one("SELECT max(number) FROM changes WHERE kind = 'learn' AND undone_by IS NULL")
+            standing = self._one("SELECT max(number) FROM changes WHERE kind != 'undo' AND undone_by IS NULL")
             return None if standing is None else int(standing)
 
     def undone_since(self, number: int) -> bool:

@@ -63,7 +63,7 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 @router.post("/undo", summary="Take a lesson back", openapi_extra=_object(lesson={"type": ["integer", "null"]}))
 async def undo(request: Request, engine: TheTaught, key: TheKey = None) -> JSONResponse:
-    """The lesson of that number, or without one the newest that still stands."""
+    """The lesson of that number, or without one the newest change that still stands, whatever its kind."""
     body = await bodies.json_object(request, the_service(request).options.limits, ("lesson",))
     number = body.get("lesson")
     if not (number is None or (type(number) is int and 1 <= number < 1 << 63)):

@@ -108,6 +108,17 @@ class Preprocessing:
             return short, int(short * height / width)
         return int(short * width / height), short
 
+    def box(self, width: int, height: int) -> tuple[float, float, float, float]:
+        """Which part of an image of that size is read: left, top, right and bottom, as shares of the image.
+
+        >>> Preprocessing(32).box(64, 32)
+        (0.25, 0.0, 0.75, 1.0)
+        """
+        size = self.input_size
+        wide, high = (size, size) if self._ready((width, height)) else self._scaled(width, height)
+        left, top = round((wide - size) / 2), round((high - size) / 2)
+        return left / wide, top / high, (left + size) / wide, (top + size) / high
+
     def of_size(self, size: int) -> Preprocessing:
         """The same for another input size; what is cut away keeps its share."""
         if size == self.input_size:

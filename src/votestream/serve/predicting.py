@@ -16,12 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from votestream.common.validation import as_features
 from votestream.serve.changes import sentence
 from votestream.serve.events import Events, Subscription
+from votestream.serve.explaining import Explanation, explain
+from votestream.serve.exporting import exported
 from votestream.serve.looker import Glance, Lesson, Looker, Question
 from votestream.serve.messages import (
     Answer,
     Answers,
     BadRequest,
     Columns,
+    Conflict,
     Failed,
     Label,
     NotReady,
@@ -98,6 +101,15 @@ class PredictingEngine:
         self._asked.enter(1, features.nbytes)
         return self._promised(Promise(), lambda promise: self._soon(self._answer_columns, promise, features))
 
+    def explain(self, upload: Upload, others: list[Upload]) -> Future[Explanation]:
+        """Which places of an image speak for its class, and which of the others are nearest to it."""
+        self._check_asked([upload], None)
+        if self._view.backbone is None:
+            raise BadRequest("The model was taught rows of numbers: there is no image to explain.")
+        size = sum(len(each.data) for each in (upload, *others))
+        self._asked.enter(1, size)
+        return self._promised(Promise(), lambda promise: self._soon(self._explain, promise, upload, others, size))
+
     def _promised(self, promise: Promise, start: Callable[[Promise], None]) -> Future[Any]:
         """Start what a request asks for; what it will be told."""
         future = promise.future()
@@ -129,6 +141,19 @@ class PredictingEngine:
         if promise.begin():
             n = len(rows)
             self._answer(self._view, [promise], rows, [n], [top] * n, [None] * n, [[]])
+
+    def _explain(self, promise: Promise, upload: Upload, others: list[Upload], size: int) -> None:
+        self._asked.leave(1, size)
+        if not promise.begin():
+            return
+        try:
+            backbone, snapshot = self._sight.backbone_for(upload), self._view.snapshot
+            assert snapshot is not None
+            promise.resolve(
+                explain(snapshot, backbone, upload, others, self.settings.max_pixels or backbone.max_pixels)
+            )
+        except BaseException as problem:
+            promise.fail(_told(problem))
 
     def _answer_columns(self, promise: Promise, rows: NDArray[np.float32]) -> None:
         self._asked.leave(1, rows.nbytes)
@@ -218,6 +243,15 @@ class PredictingEngine:
     def model_file(self) -> tuple[Version, bytes]:
         """The model's file as it is now, and which state that is."""
         return self._view.file
+
+    def exported(self, kind: str) -> bytes:
+        """The model as it is now, for places without Python: "onnx" or "html"."""
+        view = self._view
+        if not view.fitted:
+            raise Conflict("The model has learned nothing yet: teach it something first.")
+        if view.backbone is not None and self._sight.backbone is None:
+            raise NotReady(self._sight.problem or "The network that reads images is being loaded.")
+        return exported(view.learner, None if view.backbone is None else self._sight.backbone, kind)
 
     def subscribe(self, wake: Callable[[], None] | None = None) -> Subscription:
         """Hear of every change from now on. See `Subscription`."""

@@ -122,6 +122,7 @@ class View:
         settings = learner._header()["params"] if self.fitted else learner.get_params(deep=False)
         return {
             "lesson": self.number,
+            "identity": self.model,
             **known,
             "backbone": None if self.backbone is None else _looks(self.backbone),
             "learner": {"name": learner.name, "settings": settings},

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from votestream._version import __version__
 from votestream.common.printing import shown
 from votestream.serve.messages import NoFile, NotReady, ReadOnly, ServeError, TooBusy
-from votestream.serve.web import addresses, events, labelstudio, models, pages, teaching
+from votestream.serve.web import addresses, events, explaining, exporting, labelstudio, models, pages, teaching
 from votestream.serve.web.limits import Limiter
 from votestream.serve.web.options import Options
 from votestream.serve.web.record import Catch, Record
@@ -22,7 +22,7 @@ from votestream.serve.web.security import Guard
 from votestream.serve.web.service import Served, Service
 
 DESCRIPTION = 'Learns images and predicts at the same time. Errors are {"error": "A sentence."}.'
-OF_A_MODEL = (teaching.router, models.router, events.router)
+OF_A_MODEL = (teaching.router, explaining.router, models.router, exporting.router, events.router)
 
 
 def create_app(engines: Mapping[str, Served], options: Options) -> FastAPI:

@@ -1,4 +1,4 @@
-# `make demo` and `make test` each need nothing but Python 3.10+: they make the environment, install, and run.
+# `make demo` and `make test` each need nothing but Python 3.11+: they make the environment, install, and run.
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
@@ -95,8 +95,8 @@ $(VENV)/installed-docs: $(VENV)/installed
 
 # Half an environment, as where Debian's python3-venv is missing, would be taken for a whole one by the next call.
 $(VENV)/bin/python:
-	@$(PYTHON) -c "import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 10) and \
-	  f'VoteStream needs Python 3.10 or newer, got {v}: name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12')"
+	@$(PYTHON) -c "import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 11) and \
+	  f'VoteStream needs Python 3.11 or newer, got {v}: name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12')"
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@echo "Installing torch and the other packages; this takes some minutes and happens once."
 

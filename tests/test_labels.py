@@ -15,7 +15,7 @@ from conftest import ON_FEATURES, make_on_features
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 
-class Colour(str, enum.Enum):
+class Colour(str, enum.Enum):  # noqa: UP042 - a StrEnum is a simpler case
     RED = "red"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ def about(device: str) -> dict[str, str]:
     return {
         "version": __version__,
         "hardware": f"{name}, {platform.machine()}, {threads} threads, torch {torch.__version__}",
-        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from votestream.bench.runs import Suite
 
 
-class Preset(str, Enum):
+class Preset(StrEnum):
     short = "short"
 
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -74,3 +75,42 @@ def test_a_long_label_is_quoted_in_part(model):
     with pytest.raises(ValueError, match="Unknown label type") as refusal:
         model.partial_fit(np.zeros((1, 3)), [b"x" * 100_000])
     assert len(str(refusal.value)) < 200
+
+
+LONG = "x" * 100_000
+QUOTING = {
+    "a label with NUL": lambda model, X: model.partial_fit(X, [LONG + "\0"]),
+    "a label of bytes": lambda model, X: model.partial_fit(X, [LONG.encode()]),
+    "a single label": lambda model, X: model.partial_fit(X, np.array(LONG)),
+    "classes to come": lambda model, X: model.partial_fit(X, ["low"], classes=[LONG]),
+    "many classes to come": lambda model, X: model.partial_fit(X, ["low"], classes=[str(n) for n in range(20_000)]),
+    "a label that is none of these": lambda model, X: model.partial_fit(X, [LONG], classes=["low"]),
+    "a task": lambda model, X: model.partial_fit(X, ["low"], task=(LONG,)),
+    "a task of many digits": lambda model, X: model.partial_fit(X, ["low"], task=10**90_000),
+    "a label of many digits": lambda model, X: model.partial_fit(X, [10**90_000]),
+    "a class to forget": lambda model, X: model.forget(LONG),
+    "a class of many digits to forget": lambda model, X: model.forget(10**90_000),
+    "a class to rename": lambda model, X: model.rename(LONG, "low"),
+    "a seed": lambda model, X: vs.NearestClassMean(seed=10**90_000).fit(X, ["low"]),
+    "a device": lambda model, X: vs.NearestClassMean(device=LONG).fit(X, ["low"]),
+    "a device without numbers": lambda model, X: vs.NearestClassMean(device="meta").fit(X, ["low"]),
+    "a mini-batch": lambda model, X: vs.NearestClassMean(batch_size=LONG).fit(X, ["low"]),
+    "a mini-batch of many digits": lambda model, X: vs.NearestClassMean(batch_size=10**90_000).fit(X, ["low"]),
+    "a learner": lambda model, X: vs.create(LONG),
+    "columns": lambda model, X: (
+        vs.NearestClassMean()
+        .fit(pd.DataFrame(X, columns=[LONG, "b", "c"]), ["low"])
+        .predict(pd.DataFrame(X, columns=["a", "b", "c"]))
+    ),
+}
+
+
+@pytest.mark.parametrize("ask", QUOTING.values(), ids=QUOTING)
+def test_what_is_wrong_is_quoted_in_part(model, ask):
+    with pytest.raises(
+        ValueError, match="label|task|class|y must|seed|device|batch_size|learner|feature names"
+    ) as refusal:
+        ask(model, np.zeros((1, 3)))
+    assert len(str(refusal.value)) < 500
+    assert "int_max_str_digits" not in str(refusal.value)
+    assert model.classes_.tolist() == ["high", "low"]

@@ -58,7 +58,9 @@ def test_a_class_of_weight_zero_is_not_met(stream):
 
 
 def test_weights_come_as_lists_series_and_tensors(stream, weights):
-    given = [weights.tolist(), pd.Series(weights), torch.tensor(weights), weights.astype(np.float32)]
+    tensor = torch.tensor(weights)
+    given = [weights.tolist(), pd.Series(weights), weights.astype(np.float32)]
+    given += [tensor, tensor.float().requires_grad_(), tensor.bfloat16(), (-1j * tensor).conj().imag]
     models = [vs.NearestClassMean().fit(stream.X, stream.y, sample_weight=one) for one in given]
     assert all(same_model(models[0], model) for model in models)
 
@@ -73,7 +75,14 @@ def test_weights_come_as_lists_series_and_tensors(stream, weights):
         ([[1, 1, 1]], r"must be 1D, a weight for each of the 3 rows, got shape \(1, 3\)"),
         (["a", "b", "c"], "must hold numbers, got dtype"),
         ([0, 0, 0], "is zero for every row: there is nothing to learn"),
-        ([1, 1, 10**12], r"adds up to 1000000000002 rows, which take .* GiB at once; divide the weights"),
+        ([1, 1, 10**12], r"adds up to 1000000000002 rows, but one call may learn 10000000 of this width; divide the"),
+        ([1, float("inf"), 1], "must hold finite numbers, got inf in row 1"),
+        (np.array([1, np.nan, 1], np.float16), "must hold finite numbers, got nan in row 1"),
+        (np.array([1, 1, np.longdouble("1e4000")]), r"must hold (numbers up to 2\*\*53|finite numbers)"),
+        ([10**400, 1, 1], "must hold numbers, got dtype object"),
+        ([[1], [1, 2], [1]], "must be 1D; NumPy makes no array of it"),
+        (np.ma.array([1, 1, 1], mask=[0, 0, 1]), "is a masked array"),
+        (torch.zeros(3, dtype=torch.complex64).conj(), "must hold numbers, got dtype complex64"),
         ([1, 1, 1e300], r"must hold numbers up to 2\*\*53, got 1e\+300 in row 2"),
     ],
 )
@@ -84,6 +93,14 @@ def test_other_weights_are_refused_and_change_nothing(wrong, told):
         with pytest.raises(ValueError, match=f"sample_weight {told}"):
             learn(X, y, sample_weight=wrong)
     assert same_model(model, vs.NearestClassMean().fit(X, y))
+
+
+def test_rows_that_weights_make_take_seconds_at_most():
+    """However narrow they are: two rows of three features once took more than a minute."""
+    with pytest.raises(ValueError, match="sample_weight adds up to 100000000 rows"):
+        vs.StreamingLDA().fit(np.eye(3)[:2], ["a", "b"], sample_weight=[10**8 - 1, 1])
+    with pytest.raises(ValueError, match="sample_weight adds up to"):  # more than an int64 holds
+        vs.NearestClassMean().fit(np.zeros((1025, 1)), ["a"] * 1025, sample_weight=[2**53] * 1025)
 
 
 @pytest.mark.parametrize("name", sorted(set(vs.list_learners()) - set(WEIGHTED) - {"image_classifier"}))

@@ -29,12 +29,9 @@ class Range(NamedTuple):
         kinds = (int, np.integer) if self.integer else (int, float, np.number)
         if isinstance(value, bool) or not isinstance(value, kinds) or not self.low <= value <= self.high:
             wanted = "an integer" if self.integer else "a number"
-            shown = str if self.integer else "{:g}".format
             either = "".join(f"{other!r} or " for other in self.others)
-            given = f"{value!r:.60}"
-            raise ValueError(
-                f"{name} must be {either}{wanted} from {shown(self.low)} to {shown(self.high)}, got {given}"
-            )
+            low, high = (f"{end:.0f}" if self.integer else f"{end:g}" for end in (self.low, self.high))
+            raise ValueError(f"{name} must be {either}{wanted} from {low} to {high}, got {shown(value)}")
 
 
 class Choice(NamedTuple):
@@ -68,7 +65,7 @@ def choice(*values: Any) -> Choice:
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     """Raise a ValueError unless the value is one of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shortened(repr(value))}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
 
 
 SWITCH = choice(False, True)
@@ -76,10 +73,14 @@ EXEMPLARS = whole(1, 10**15)  # a budget of exemplars or images: room is taken a
 LEARNING_RATE = real(1e-9, 100)
 
 
-def shortened(text: str, most: int = 60) -> str:
-    """The text, or its beginning where it is long.
+def shown(value: Any, most: int = 60) -> str:
+    """The value as messages quote it: its `repr`, or the beginning of that where it is long.
 
-    >>> shortened("a" * 100, most=5)
-    'aaaaa...'
+    >>> shown("a" * 100, most=5), shown(10**5000)
+    ("'aaaa...", 'an integer of 16610 bits')
     """
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write such numbers down
+        text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
     return text if len(text) <= most else f"{text[:most]}..."

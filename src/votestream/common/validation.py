@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from votestream.common.parameters import shortened
+from votestream.common.parameters import shown
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 LARGEST = 1e12  # beyond it float32 products may overflow
@@ -91,11 +91,9 @@ def _as_numbers(X: NDArray[Any]) -> NDArray[np.float64]:
     """Rows of Python numbers, as a data frame of mixed columns gives them; text is not taken for numbers."""
     for item in X.ravel().tolist():
         if item is None or isinstance(item, (str, bytes)):
-            raise ValueError(f"X must hold numbers, got dtype object with {shortened(repr(item))} in it")
+            raise ValueError(f"X must hold numbers, got dtype object with {shown(item)} in it")
         if not isinstance(item, (int, float, np.number, np.bool_)):
-            raise TypeError(
-                f"X must hold numbers: its argument must be no string but a number, got {shortened(repr(item))}"
-            )
+            raise TypeError(f"X must hold numbers: its argument must be no string but a number, got {shown(item)}")
     try:
         return X.astype(np.float64)
     except (OverflowError, TypeError, ValueError, RuntimeError) as problem:
@@ -199,7 +197,7 @@ def _names_differ(known: list[str], names: list[str]) -> str:
         ("Feature names seen at fit time, yet now missing:", sorted(set(known) - set(names))),
     ):
         if some:
-            told += [title, *(f"- {name}" for name in some[:5]), *(["- ..."] if len(some) > 5 else [])]
+            told += [title, *(f"- {name:.60}" for name in some[:5]), *(["- ..."] if len(some) > 5 else [])]
     if len(told) == 1:
         told.append("Feature names must be in the same order as they were in fit.")
     return "\n".join(told) + "\n"
@@ -235,7 +233,9 @@ def as_labels(y: Any, n: int) -> list[str | int]:
     if str in kinds:
         for label in set(labels):
             if isinstance(label, str) and "\0" in label:
-                raise ValueError(f"a label may not hold the character NUL, which NumPy drops at its end: {label!r}")
+                raise ValueError(
+                    f"a label may not hold the character NUL, which NumPy drops at its end: {shown(label)}"
+                )
     return labels
 
 
@@ -247,7 +247,7 @@ def _as_list(y: Any, n: int) -> list[Any]:
     if isinstance(y, torch.Tensor):
         y = from_tensor("y", y)
     if isinstance(y, (str, bytes)):
-        raise ValueError(f"y must be a sequence of {n} labels, got the single value {shortened(repr(y))}")
+        raise ValueError(f"y must be a sequence of {n} labels, got the single value {shown(y)}")
     if isinstance(y, (Set, Mapping)):
         raise ValueError(f"y must be a sequence of {n} labels in the order of the rows, got a {type(y).__name__}")
     if isinstance(y, np.ma.MaskedArray) and y.mask.any():
@@ -269,7 +269,7 @@ def _as_list(y: Any, n: int) -> list[Any]:
     except TypeError:
         raise ValueError(f"y must be a sequence of {n} labels, got {type(y).__name__}") from None
     if not isinstance(labels, list):
-        raise ValueError(f"y must be 1-D, got the single value {labels!r}")
+        raise ValueError(f"y must be 1-D, got the single value {shown(labels)}")
     return labels
 
 
@@ -286,7 +286,7 @@ def _as_label(label: Any, row: int) -> str | int:
         return int(label)
     if isinstance(label, (float, np.floating)) and np.isfinite(label) and label == int(label):
         return int(label)
-    given = f"{shortened(repr(label))} ({type(label).__name__}) in row {row}"
+    given = f"{shown(label)} ({type(label).__name__}) in row {row}"
     raise ValueError(f"Unknown label type: labels must be strings or integers, got {given}")
 
 
@@ -304,7 +304,8 @@ def check_known_labels(
     if classes is not None:
         listed = as_labels(classes, len(_as_list(classes, len(wanted))))
         if not wanted <= set(listed):
-            raise ValueError(f"y holds {min(wanted - set(listed), key=str)!r}, which is not among classes={listed}")
+            unknown = shown(min(wanted - set(listed), key=shown))
+            raise ValueError(f"y holds {unknown}, which is not among classes={shown(listed, 200)}")
     new = wanted.difference(index)
     for label in new:
         if isinstance(label, int) and label.bit_length() > LONGEST:
@@ -316,8 +317,10 @@ def as_task(task: Any) -> str | int:
     if isinstance(task, np.integer):
         return int(task)
     if isinstance(task, (str, int)) and not isinstance(task, bool):
+        if isinstance(task, int) and task.bit_length() > LONGEST:
+            raise ValueError(f"task is an integer of {task.bit_length()} bits; use at most {LONGEST}, or a string")
         return task
-    raise ValueError(f"task must be a string or an integer, got {task!r} ({type(task).__name__})")
+    raise ValueError(f"task must be a string or an integer, got {shown(task)} ({type(task).__name__})")
 
 
 def as_label_array(labels: list[str | int]) -> NDArray[Any]:
@@ -339,7 +342,7 @@ def as_label_array(labels: list[str | int]) -> NDArray[Any]:
 
 def check_seed(seed: Any) -> None:
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
-        raise ValueError(f"seed must be an integer of at most 63 bits, got {seed!r}")
+        raise ValueError(f"seed must be an integer of at most 63 bits, got {shown(seed)}")
 
 
 def as_device(device: Any) -> torch.device:
@@ -349,7 +352,9 @@ def as_device(device: Any) -> torch.device:
     try:
         chosen = torch.device(device)
     except (RuntimeError, TypeError):
-        raise ValueError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}") from None
+        chosen = torch.device("meta")
+    if chosen.type == "meta":  # which holds no numbers
+        raise ValueError(f"device must be 'auto', 'cpu' or 'cuda', got {shown(device)}")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r} was asked for, but torch sees no GPU here; use device='cpu'")
     return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from votestream.common.parameters import shown
 from votestream.common.validation import as_labels, check_known_labels
 from votestream.core.guard import Guarded
 from votestream.core.tasks import TaskLedger
@@ -37,7 +38,7 @@ class Corrections(Guarded):
             if not _writes(self, "_forget"):
                 raise ValueError(f"a {type(self).__name__} cannot forget a class: {self._why_not}")
             if len(self._index) == 1:
-                raise ValueError(f"{label!r} is the only class that the model knows; start a new model instead")
+                raise ValueError(f"{shown(label)} is the only class that the model knows; start a new model instead")
             self._correct(number, self._forget, number)
         return self
 
@@ -82,7 +83,7 @@ class Corrections(Guarded):
         self._check_fitted()
         (known,) = as_labels([label], 1)
         if known not in self._index:
-            raise ValueError(f"the model knows no class {label!r}")
+            raise ValueError(f"the model knows no class {shown(label)}")
         return self._index[known]
 
     # ---- for subclasses -------------------------------------------------------------------------

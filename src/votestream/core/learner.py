@@ -120,6 +120,7 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         fitted = self._is_fitted()
         if self._broken or self._guard.torn:
             self._check_fitted()
+        self._check_settings()
         rows, unit = self._rows_to_learn(X, fitted)
         known = getattr(self, "feature_names_in_", None)
         names = check_column_names(known, X, type(self).__name__, fitted)
@@ -129,7 +130,6 @@ class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):
         named = None if task is None else as_task(task)
         index: dict[str | int, int] = self._index if fitted else {}
         new = check_known_labels(labels, index, self._naming().seen if fitted else (), classes)
-        self._check_settings()
         self._check_growth(len(index), len(index) + len(new), rows.shape[1])
         if not fitted:
             self._start(rows, unit, names)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
+from votestream.common.parameters import shown
 from votestream.common.plugins import Registry
 from votestream.common.validation import as_device
 from votestream.io import model_files
@@ -62,7 +63,7 @@ def create(name: str, **params: Any) -> Learner:
     CandidatesVoting(budget=500)
     """
     if name not in LEARNERS:
-        raise ValueError(f"no learner is called {name!r}; there are {', '.join(list_learners())}")
+        raise ValueError(f"no learner is called {shown(name)}; there are {', '.join(list_learners())}")
     return LEARNERS[name](**params)
 
 

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
-MOST_BYTES = 2**31  # of the rows of one call, once they are repeated
+from votestream.common.validation import from_tensor
+
+# Of one call, once rows are repeated: narrow rows take less memory than time, some seconds for so many.
+MOST_ROWS = 10**7
+MOST_BYTES = 2**31
 
 
 def refuse_weights(learner: Any, options: Mapping[str, Any]) -> None:
@@ -36,12 +41,13 @@ def repeated(
     ValueError: sample_weight must hold whole numbers, got 0.5 in row 0; multiply the weights and round them
     """
     weights = _as_weights(sample_weight, len(rows))
-    total = int(weights.sum())
+    total = sum(weights.tolist())
     if not total:
         raise ValueError("sample_weight is zero for every row: there is nothing to learn")
-    if total > len(rows) and total * rows[0].nbytes > MOST_BYTES:
+    most = max(min(MOST_ROWS, MOST_BYTES // rows[0].nbytes), len(rows))
+    if total > most:
         raise ValueError(
-            f"sample_weight adds up to {total} rows, which take {total * rows[0].nbytes / 2**30:.3g} GiB at once; "
+            f"sample_weight adds up to {total} rows, but one call may learn {most} of this width; "
             "divide the weights, or pass fewer rows a call"
         )
     chosen = np.arange(len(rows)).repeat(weights)
@@ -49,17 +55,26 @@ def repeated(
 
 
 def _as_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.int64]:
-    weights = np.asarray(sample_weight)
+    if isinstance(sample_weight, torch.Tensor):
+        sample_weight = from_tensor("sample_weight", sample_weight)
+    try:
+        weights = np.asarray(sample_weight)
+    except Exception as problem:  # what it holds decides: rows that differ in length, objects of any library
+        raise ValueError(f"sample_weight must be 1D; NumPy makes no array of it: {problem}") from None
+    if isinstance(sample_weight, np.ma.MaskedArray) and sample_weight.mask.any():
+        raise ValueError("sample_weight is a masked array with masked weights; leave those rows out")
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must be 1D, a weight for each of the {n} rows, got shape {weights.shape}")
     if weights.dtype.kind not in "fiub":
         raise ValueError(f"sample_weight must hold numbers, got dtype {weights.dtype}")
-    for bad, wanted in (
-        (~np.isfinite(weights), "finite numbers"),
-        (weights < 0, "no negative numbers"),
-        (weights > 2**53, "numbers up to 2**53"),
-        (weights % 1 != 0, "whole numbers"),
-    ):
+    with np.errstate(all="ignore"):  # infinities have no remainder
+        checks = (
+            (~np.isfinite(weights), "finite numbers"),
+            (weights < 0, "no negative numbers"),
+            (weights > 2**53, "numbers up to 2**53"),
+            (weights % 1 != 0, "whole numbers"),
+        )
+    for bad, wanted in checks:
         if bad.any():
             row = int(bad.argmax())
             hint = "; multiply the weights and round them" if wanted == "whole numbers" else ""

@@ -127,3 +127,40 @@ def test_ray_that_is_not_installed_is_named_with_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "votestream.distributed.ray_executor", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"on='ray' needs the package ray: .*votestream\[ray\]"):
         executor("ray")
+
+
+WORK = """
+from functools import partial
+from votestream.distributed.executor import executor
+{guard}
+    with executor("processes", 2) as place:
+        print(sorted(place.run(partial(partial, divmod, 7), [2])))
+"""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def test_a_program_without_a_main_guard_is_told_what_to_do(tmp_path):
+    for guard, works in (("if True:", False), ("if __name__ == '__main__':", True)):
+        (tmp_path / "program.py").write_text(WORK.format(guard=guard))
+        ended = subprocess.run(
+            [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=60, env=ENVIRONMENT
+        )
+        assert ended.stdout.endswith("[(0, (3, 1))]\n") is works
+        assert (ended.returncode == 0) is works
+        assert ("program.py first, but for what stands below `if __name__" in ended.stderr) is not works
+        assert "memory" not in ended.stderr
+        assert ended.stderr.count("Traceback") == (not works)  # one, and not one of each worker
+
+
+def test_a_program_from_standard_input_is_told_to_be_a_file():
+    ended = subprocess.run(
+        [sys.executable, "-"],
+        input=WORK.format(guard="if __name__ == '__main__':"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=ENVIRONMENT,
+    )
+    assert ended.returncode == 1
+    assert "was not read from a file (<stdin>): save it as a file" in ended.stderr
+    assert "memory" not in ended.stderr

@@ -22,10 +22,11 @@ class WorkerDied(RuntimeError):
     def __init__(self, number: int, item: object) -> None:
         told = repr(item)
         told = told if len(told) <= 200 else f"{told[:200]}..."
-        super().__init__(
-            f"{MOST_DEATHS} workers died at item {number}, {told}: it may need more memory than there is, or a script "
-            "starts workers outside of `if __name__ == '__main__':`"
-        )
+        super().__init__(f"{MOST_DEATHS} workers died at item {number}, {told}: it may need more memory than there is")
+
+
+class CannotStart(RuntimeError):
+    """Worker processes do not get as far as to work: a sentence that says what to do."""
 
 
 class Executor(Protocol):

@@ -58,8 +58,8 @@ def learn(
         (n, D) and labels. Workers open files by their names, which must lead to the files wherever a worker runs; what
         is given as pixels or rows is sent to them.
     on : "here", "processes", "ray", the address of a Ray cluster, "ray://host:10001", or an executor.
-    workers : processes or Ray's workers; None is one for each core. With "processes", a script must call this below
-        `if __name__ == "__main__":`.
+    workers : processes or Ray's workers; None is one for each core. With "processes", the program must be a file that
+        calls this below `if __name__ == "__main__":`; a CannotStart says so otherwise.
     task : the task that new classes belong to. Unless given, the new classes of one call form one task, "task 1" and so
         on: the order in which workers finish says nothing about what came first.
     store : a folder or URL that all workers can reach, where parts that are done are kept. The same call goes on from

@@ -6,23 +6,26 @@ import os
 import pickle
 import shutil
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context, process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from votestream.common.cores import threads_of_children
-from votestream.distributed.executor import MOST_DEATHS, Executor, WorkerDied, in_turn
+from votestream.distributed.executor import MOST_DEATHS, CannotStart, Executor, WorkerDied, in_turn
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+GUARD = '`if __name__ == "__main__":`'
 
 
 class Processes(Executor):
@@ -39,6 +42,7 @@ class Processes(Executor):
         self._workers: list[_Worker] = []
 
     def run(self, make: Callable[[], Callable[[T], R]], items: Iterable[T]) -> Iterator[tuple[int, R]]:
+        _check_program()
         with TemporaryDirectory(prefix="votestream-", ignore_cleanup_errors=True) as folder:
             job = Path(folder, "job.pickle")
             job.write_bytes(pickle.dumps(make))
@@ -47,6 +51,7 @@ class Processes(Executor):
     def _share(self, job: Path, drawn: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
         again: deque[tuple[int, Any]] = deque()  # what workers that died have left
         deaths: dict[int, int] = {}
+        unstarted = 0
         self._workers = self._workers or [_Worker() for _ in range(self.workers)]
         whole = False
         try:
@@ -67,9 +72,14 @@ class Processes(Executor):
                     for future in [future for future in worker.holds if future.done()]:
                         if isinstance(future.exception(), BrokenProcessPool):
                             number, value = next(iter(worker.holds.values()))  # it was at the first
-                            deaths[number] = deaths.get(number, 0) + 1
-                            if deaths[number] == MOST_DEATHS:
+                            if worker.started:
+                                deaths[number] = deaths.get(number, 0) + 1
+                            else:
+                                unstarted += 1
+                            if deaths.get(number) == MOST_DEATHS:
                                 raise WorkerDied(number, value)
+                            if unstarted == MOST_DEATHS:
+                                raise CannotStart(_why_not_started())
                             again.extend(worker.holds.values())
                             worker.close()
                             self._workers[place] = _Worker()
@@ -95,10 +105,16 @@ class _Worker:
         ending, self._lifeline = context.Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(1, context, _live_while_open, (ending,))
         self.holds: dict[Future[Any], tuple[int, Any]] = {}
+        self._begun: Future[Any] = Future()
+
+    @property
+    def started(self) -> bool:
+        """Whether the process has come as far as to take a job."""
+        return self._begun.done() and self._begun.exception() is None
 
     def begin(self, job: Path) -> None:
         with threads_of_children(1):  # the first call starts the process
-            self._call(_begin, job)
+            self._begun = self._call(_begin, job)
 
     def give(self, number: int, value: Any) -> None:
         self.holds[self._call(_work, value)] = number, value
@@ -117,6 +133,30 @@ class _Worker:
             self._lifeline.send(None)
         self._lifeline.close()
         self._pool.shutdown(cancel_futures=True)
+
+
+def _check_program() -> None:
+    """Complain where new processes could not run this program's file, which Python has them do first."""
+    if getattr(current_process(), "_inheriting", False):
+        raise SystemExit(1)  # a new process that comes by here again; the one that started it tells why
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if getattr(main, "__spec__", None) is None and file is not None:
+        folder = getattr(process, "ORIGINAL_DIR", None) or ""
+        if not os.path.exists(os.path.join(folder, file)):
+            raise CannotStart(
+                f"on='processes' starts Python processes that run your program's file first, and this one was not read "
+                f"from a file ({file}): save it as a file, put what it does below {GUARD} and run that, or leave on out"
+            )
+
+
+def _why_not_started() -> str:
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return (
+        f"{MOST_DEATHS} worker processes ended before they could begin. Python has each run {file or 'the program'} "
+        f"first, but for what stands below {GUARD}: put the call with on='processes' below such a line, and all else "
+        "that should be done once. If it stands there, the worker's own error is above"
+    )
 
 
 # ---- in a worker --------------------------------------------------------------------------------

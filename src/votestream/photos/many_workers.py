@@ -12,7 +12,7 @@ from votestream.backbones.backbone import Backbone
 from votestream.common.progress import progress_bar
 from votestream.common.validation import as_device
 from votestream.distributed.chunks import Chunk, ImagesLook, Looked, ahead, chunks_of
-from votestream.distributed.executor import Executor, WorkerDied, executor
+from votestream.distributed.executor import CannotStart, Executor, WorkerDied, executor
 from votestream.distributed.job import learn_chunks
 from votestream.distributed.learning import chunk_for
 from votestream.distributed.ray_cluster import ClusterError
@@ -151,7 +151,7 @@ class SharedTeacher(Teacher):
             lesson.interrupted = True
             lesson.learned.clear()
             return self._finish()
-        except (WorkerDied, ClusterError) as problem:
+        except (CannotStart, WorkerDied, ClusterError) as problem:
             raise PhotoError(as_sentence(problem)) from None
         lesson.problems += outcome.problems
         if outcome.learner is not None and learned:

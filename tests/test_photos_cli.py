@@ -255,6 +255,24 @@ def test_rotated_photos_are_learned_as_a_viewer_shows_them(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe among the files")
+def test_a_warning_of_damaged_exif_names_the_photo(tmp_path):
+    """Pillow's own does not, and photos are read in threads."""
+    photos = paint_exif(tmp_path, exif=b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01\x03\0\x01\0\0\0")
+    told = run("learn", photos, "--model", tmp_path / "m.safetensors", "--backbone", "pixels")
+    assert told.exit_code == 0, told.output
+    notes = [line for line in told.stderr.splitlines() if "Corrupt EXIF data" in line]
+    assert [line.partition(": Corrupt")[0] for line in notes] == [f"note: {photos / 'red' / 'damaged.jpg'}"]
+    asked = run("predict", tmp_path / "m.safetensors", photos / "red")
+    assert f"{photos / 'red' / 'damaged.jpg'}: Corrupt EXIF data" in asked.stderr
+
+
+def paint_exif(folder, exif):
+    paint(folder / "photos", "red", 3)
+    paint(folder / "photos", "green", 3)
+    put(folder / "photos" / "red" / "damaged.jpg", np.full((8, 8, 3), (200, 40, 40), np.uint8), exif=exif)
+    return folder / "photos"
+
+
 def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model):
     red = photos / "red"
     (red / "text.jpg").write_text("this is text")

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +21,8 @@ CODES = (
     "Exit code: 0 all went well, 1 something was skipped, left out or failed (it is named), 2 nothing could be done, "
     "130 Ctrl-C."
 )
+# The file that is being read here: a library's warning about it does not name it.
+READING: ContextVar[str] = ContextVar("READING", default="")
 
 
 class Refused(Exception):
@@ -65,6 +68,8 @@ def notes() -> Iterator[Told]:
     def tell(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         told.left_out |= getattr(category, "left_out", False)
         text = " ".join(str(message).split())
+        if (file := READING.get()) and file not in text:
+            text = f"{file}: {text}"
         if text not in told.texts:
             told.texts.add(text)
             note(text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from PIL import ExifTags, Image
 
+from votestream.common.exits import READING
 from votestream.images.files import MAX_PIXELS, ImageBytes, ImageError, T, check_pixels, decode, is_file, open_image
 from votestream.images.tensors import is_tensor, tensor_pixels
 
@@ -129,7 +130,11 @@ def decode_path(
 
 @contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Whatever goes wrong while this file is read becomes an ImageError that names it and says why."""
+    """Whatever goes wrong while this file is read becomes an ImageError that names it and says why.
+
+    Commands name it too where a library warns of it.
+    """
+    before = READING.set(path)
     try:
         yield
     except ImageError:
@@ -142,6 +147,8 @@ def explained(path: str) -> Iterator[None]:
         raise ImageError(f"{path} is too large: {error}") from None
     except Exception as error:  # a decoder raises whatever it stumbles over: OSError, SyntaxError, ...
         raise ImageError(f"{path} cannot be read: {error or type(error).__name__}.") from error
+    finally:
+        READING.reset(before)
 
 
 def as_rgb(image: Image.Image, name: str) -> Image.Image:

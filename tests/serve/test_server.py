@@ -20,7 +20,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import votestream as vs
-from painted import run
+from painted import paint, run
 from serve.asking import image, serving
 from serve.running import environment, listening, service
 from votestream.cli import serve as cli
@@ -83,6 +83,25 @@ def test_ctrl_c_ends_it_with_the_code_of_all_commands(tmp_path, monkeypatch):
     ended = run("serve", tmp_path / "m.safetensors", "--port", 0, "--backbone", "pixels")
     assert ended.exit_code == 130, ended.output
     assert "Traceback" not in ended.output
+
+
+def test_who_would_change_a_served_model_is_told_where_it_is_served(tmp_path, monkeypatch):
+    model, told = tmp_path / "m.safetensors", []
+
+    def others(*_):
+        told.extend(run("learn", tmp_path / "photos", "--model", model) for _ in range(2))
+        told.append(run("serve", model, "--port", 0))
+        signal.raise_signal(signal.SIGINT)
+
+    paint(tmp_path / "photos", "red", 2)
+    monkeypatch.setattr(cli, "_say", others)
+    assert run("serve", model, "--port", 0, "--backbone", "pixels").exit_code == 130
+    for each in told:
+        assert each.exit_code == 2
+        assert re.search(r"m.safetensors is served at http://127.0.0.1:\d+/?, and only that service", each.stderr)
+    (tmp_path / ".m.safetensors.served").write_text('{"served_at": "http://killed"}')  # left by one that was killed
+    assert run("learn", tmp_path / "photos", "--model", model, "--backbone", "pixels").exit_code == 0
+    assert not (tmp_path / ".m.safetensors.served").exists()
 
 
 @pytest.mark.parametrize(

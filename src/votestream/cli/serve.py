@@ -115,7 +115,9 @@ def serve(
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise Refused(f"The service needs {', '.join(missing)}: {install_extra('serve')}.")
     from votestream.compute.place import one_thread
+    from votestream.photos.lock import note_service
     from votestream.serve.settings import EngineSettings
+    from votestream.serve.web.addresses import own_address
     from votestream.serve.web.app import create_app
     from votestream.serve.web.labelstudio_images import check_studio
     from votestream.serve.web.options import LabelStudio, Options
@@ -162,6 +164,8 @@ def serve(
         for name in ("uvicorn", "python_multipart"):  # they warn of every request that is wrong
             logging.getLogger(name).setLevel(logging.ERROR)
         with models as engines:
+            for path in models_in(model).values():
+                note_service(path, own_address(options))
             server = Server(create_app(engines, options), options.limits, https, lambda: _say(model, options, follow))
             server.run([listener])
             ending = "." if follow else ": what was learned is being written to the model file."

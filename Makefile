@@ -8,9 +8,10 @@ COMPAT := .venv-compat
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
 RAY := .venv-ray
 RAY_PIP := $(RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
+MINIMUM := .venv-minimum
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat test-ray lint coverage release tables clean
+.PHONY: demo serve test test-browser test-compat test-minimum test-ray lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -34,6 +35,14 @@ test-browser: $(VENV)/installed-browser
 # With the libraries that VoteStream works with but does not need, in an environment of their own.
 test-compat: $(COMPAT)/installed
 	OMP_NUM_THREADS=1 $(COMPAT)/bin/pytest -rs tests_compat src/votestream/compat
+
+# The commands, the service, export, files, data, plots, and the contract of a few learners, with the oldest version of each
+# package that pyproject.toml allows, in an environment of its own. Warnings of old packages are shown and are no failures.
+MINIMUM_TESTS := tests/test_exits.py tests/test_photos_cli.py tests/serve/test_routes.py tests/serve/test_server.py tests/export \
+  tests/test_golden_files.py tests/test_data_in.py tests/test_sklearn_usage.py tests/test_bench_plots.py tests/test_contract.py \
+  -k "not test_contract or gaussian_voting or candidates_voting or ncm or slda or icarl or er-"
+test-minimum: $(MINIMUM)/installed
+	OMP_NUM_THREADS=1 $(MINIMUM)/bin/pytest -n $(JOBS) --dist worksteal -W default $(MINIMUM_TESTS)
 
 # On a Ray cluster of several nodes on this machine, in an environment of its own. Without Ray the tests are skipped.
 test-ray: $(RAY)/installed
@@ -141,5 +150,16 @@ $(RAY)/installed: pyproject.toml constraints.txt
 	$(RAY_PIP) -e ".[ray]" || echo "ray could not be installed: its tests will be skipped"
 	touch $@
 
+# torch is the pinned one, by pip: uv resolves the rest without it, and pip adds what torch needs.
+$(MINIMUM)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(MINIMUM)
+	$(MINIMUM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch uv
+	echo 'torch; python_version < "0"' > $(MINIMUM)/without-torch.txt
+	$(MINIMUM)/bin/uv pip compile --quiet --no-header --no-annotate --python $(MINIMUM)/bin/python --resolution lowest-direct \
+	  --extra dev --override $(MINIMUM)/without-torch.txt --output-file $(MINIMUM)/pins.txt pyproject.toml
+	$(MINIMUM)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $(MINIMUM)/pins.txt -e .
+	$(MINIMUM)/bin/pip check
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(COMPAT) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) $(MINIMUM) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -87,11 +87,12 @@ def test_a_wheel_that_lacks_a_file_of_the_page_or_holds_a_stray_one_is_refused(r
 
 
 def test_an_sdist_that_lacks_results_or_holds_a_stray_file_is_refused(release):
-    tracked = {"conftest.py", "results/online.csv"}
-    right = {"votestream-1/PKG-INFO", "votestream-1/conftest.py", "votestream-1/results/online.csv"}
+    tracked = {"conftest.py", "results/accuracy/online.csv"}
+    rows = "votestream-1/results/accuracy/online.csv"
+    right = {"votestream-1/PKG-INFO", "votestream-1/conftest.py", rows}
     assert release.wrong_sdist(right, tracked) == []
-    assert release.wrong_sdist(right - {"votestream-1/results/online.csv"} | {"votestream-1/.env"}, tracked) == [
-        "The sdist lacks results/online.csv.",
+    assert release.wrong_sdist(right - {rows} | {"votestream-1/.env"}, tracked) == [
+        "The sdist lacks results/accuracy/online.csv.",
         "The sdist holds .env, which is not in the repository.",
     ]
 
@@ -116,6 +117,43 @@ def test_every_pin_can_be_installed_on_the_oldest_python():
                 refused.append(f"{pin.name} needs Python {needs}")
     assert asked > 10
     assert refused == []
+
+
+REQUIREMENTS = [
+    Requirement(line)
+    for lines in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    for line in lines
+]
+
+
+def test_every_pin_is_a_version_that_the_package_allows():
+    lines = (line.partition("#")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines())
+    pins = {pin.name: next(iter(pin.specifier)).version for pin in map(Requirement, filter(None, lines))}
+    assert {"starlette", "h11"} <= set(pins)
+    pinned = [each for each in REQUIREMENTS if each.name in pins]
+    assert len(pinned) > 20
+    assert [str(each) for each in pinned if pins[each.name] not in each.specifier] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("torch", "2.5.1"),  # CVE-2025-32434: torch.load with weights_only runs code
+        ("pillow", "12.3.0"),  # CVE-2026-96639 and others: memory errors in decoders
+        ("filelock", "3.20.2"),  # CVE-2025-68146, CVE-2026-22701: links in place of lock files
+        (
+            "starlette",
+            "1.3.0",
+        ),  # CVE-2024-47874, CVE-2025-62727, CVE-2026-48710, CVE-2026-54283: bodies, ranges, hosts, forms
+        ("h11", "0.15.0"),  # CVE-2025-43859: smuggled requests
+        ("python-multipart", "0.0.31"),  # CVE-2024-53981, CVE-2026-40347, CVE-2026-42561 and others: slow forms
+        ("ray", "2.51.2"),  # CVE-2025-62593: a page of a stranger runs code by the dashboard
+    ],
+)
+def test_no_version_with_a_known_hole_is_allowed(name, last):
+    allowed = [each for each in REQUIREMENTS if each.name == name]
+    assert allowed
+    assert [str(each) for each in allowed if last in each.specifier] == []
 
 
 @pytest.mark.parametrize(

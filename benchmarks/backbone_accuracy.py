@@ -4,7 +4,7 @@
 
 `--data-dir` holds the official folders `cifar-100-python` and `cifar-10-batches-py`. The test part is used
 once, for the accuracies: the linear probe's regularisation is chosen on a tenth of the training part.
-Rows are appended to `results/backbone_accuracy.csv`.
+Rows are appended to `results/accuracy/backbone_accuracy.csv`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cifar import DATA_SETS
-from rows import COMMAND, RESULTS, append
+from rows import ACCURACY, COMMAND, append
 from votestream.backbones import create_backbone
 from votestream.streams import load_data
 
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, help="a weights file other than the backbone's own")
     parser.add_argument("--data-sets", nargs="+", choices=DATA_SETS, default=list(DATA_SETS))
     parser.add_argument("--iterations", type=int, default=100, help="of the linear probe's optimiser")
-    parser.add_argument("--csv", type=Path, default=RESULTS / "backbone_accuracy.csv")
+    parser.add_argument("--csv", type=Path, default=ACCURACY / "backbone_accuracy.csv")
     args = parser.parse_args()
     common = {"backbone": args.backbone, "date": date.today().isoformat(), "command": COMMAND}
     for data_set in args.data_sets:

@@ -1,6 +1,6 @@
 """How long a photo takes through EfficientNet-Lite0 beside another program that does the same, by how threads wait.
 
-    python benchmarks/busy_machine.py                  # writes results/busy_machine.csv, in about three minutes
+    python benchmarks/busy_machine.py                  # writes results/speed/busy_machine.csv, in about three minutes
 
 "torch's own" is what a program gets that imports torch: threads of GCC's OpenMP spin for milliseconds while they wait
 for one another. "short" is how the command `votestream` has them wait (`votestream.common.cores.wait_in_peace`). The
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 from votestream.common.cores import SPINS, WAITING
 
 WAYS = {"torch's own": {}, "short": {"GOMP_SPINCOUNT": SPINS}}
@@ -76,7 +76,7 @@ def neighbour(there: bool) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS / "busy_machine.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "busy_machine.csv")
     parser.add_argument("--as", dest="role", choices=["measured", "neighbour"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.role is not None:

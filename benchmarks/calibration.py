@@ -1,6 +1,6 @@
 """How far stated confidence is from how often it is right, with a track record and without; and what it costs.
 
-    python benchmarks/calibration.py --data-dir data       # appends to results/calibration.csv
+    python benchmarks/calibration.py --data-dir data       # appends to results/accuracy/calibration.csv
     python benchmarks/calibration.py --backbone efficientnet_lite0 --features FOLDER      # features made elsewhere
     python benchmarks/calibration.py --show
 
@@ -20,7 +20,7 @@ import numpy as np
 import votestream as vs
 from cifar import Parts
 from features import arguments, cifar100, tested_on
-from rows import COMMAND, RESULTS, append, rows_of, spread
+from rows import ACCURACY, COMMAND, append, rows_of, spread
 
 LEARNERS = ("gaussian_voting", "slda", "ncm", "candidates_voting", "rls", "knn", "er_features")
 FIELDS = (
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=range(5))
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
-    path = RESULTS / "calibration.csv"
+    path = ACCURACY / "calibration.csv"
     if not given.show:
         parts = cifar100(given)
         for name in given.learners:

@@ -1,6 +1,6 @@
 """How far corrected models are from what they stand for: CIFAR-100 through the built-in backbone.
 
-    python benchmarks/corrections.py --data-dir data          # writes results/corrections.csv
+    python benchmarks/corrections.py --data-dir data          # writes results/accuracy/corrections.csv
 
 "merge": the training samples cut into shards by chance, one model each, merged, beside one model that learned all
 shards in sequence; for scale, beside that model on the same samples in another order. "forget": ten classes learned
@@ -17,7 +17,7 @@ import numpy as np
 
 import votestream as vs
 from cifar import load
-from rows import COMMAND, RESULTS, write
+from rows import ACCURACY, COMMAND, write
 
 MERGED = ("ncm", "slda", "rls", "fecam", "gaussian_voting")
 FORGOTTEN = ("ncm", "slda", "rls", "fecam", "gaussian_voting", "knn", "candidates_voting", "er_features")
@@ -71,7 +71,7 @@ def main() -> None:
             for label in gone.tolist():
                 model.forget(label)
             note("forget 10 classes", name, seed, compared(model, never, X_test[asked], y_test[asked]))
-    write(RESULTS / "corrections.csv", rows)
+    write(ACCURACY / "corrections.csv", rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Where CandidatesVoting is faster: learning and answering on the CPU and on a GPU, for models small and large.
 
-    python benchmarks/device_speed.py --out results/device_speed.csv
+    python benchmarks/device_speed.py --out results/speed/device_speed.csv
 
 Learning is fed ten rows a call. Absolute speeds, so they speak of the machine they were taken on.
 """

@@ -1,6 +1,6 @@
 """Alarms of `track_record().drift`: how often for nothing, and how soon where a class has changed.
 
-    python benchmarks/drift.py --data-dir data          # appends to results/drift.csv
+    python benchmarks/drift.py --data-dir data          # appends to results/accuracy/drift.csv
     python benchmarks/drift.py --show
 
 Streams of 20 classes of CIFAR-100's training part, 300 samples each. "mixed": in random order. "returning": 4 tasks of
@@ -19,7 +19,7 @@ import numpy as np
 import votestream as vs
 from cifar import Parts
 from features import arguments, cifar100
-from rows import COMMAND, RESULTS, append, rows_of
+from rows import ACCURACY, COMMAND, append, rows_of
 
 FIELDS = (
     *("stream", "learner", "backbone", "seed", "classes", "false alarms", "changed classes", "found"),
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--streams", nargs="+", default=["mixed", "returning", "changed"])
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
-    path = RESULTS / "drift.csv"
+    path = ACCURACY / "drift.csv"
     if not given.show:
         parts = cifar100(given)
         for kind in given.streams:

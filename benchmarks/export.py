@@ -27,7 +27,7 @@ from PIL import Image
 
 import votestream as vs
 from cifar import DATA_SETS, N_TASKS
-from rows import COMMAND, RESULTS, append
+from rows import ACCURACY, COMMAND, append
 from votestream._version import __version__
 from votestream.backbones.preprocessing import Preprocessing
 from votestream.export.image_input import with_any_size
@@ -35,7 +35,7 @@ from votestream.export.tracing import OPSET
 
 SHAPES = ((128, 128), (96, 128), (97, 128), (128, 97), (128, 61), (61, 128))  # of photos that are 128 x 128
 PIECE = 250  # images that one and then the other looks at
-RESULT = RESULTS / "export.csv"
+RESULT = ACCURACY / "export.csv"
 
 
 def taught_on_cifar(
@@ -184,7 +184,7 @@ def main() -> None:
     for folder in given.photos if given.resizing else ():
         for row in resized(folder):
             print(row)
-            append(RESULTS / "export_resizing.csv", row)
+            append(ACCURACY / "export_resizing.csv", row)
     for folder in () if given.resizing else given.photos:
         taught, photos, names = taught_on_photos(folder)
         report(compared(f"photos, {folder.name}: resized in the graph", taught, photos, names))

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 from votestream._version import __version__
 from votestream.backbones import Backbone, create_backbone, from_module
 from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="for each timing")
-    parser.add_argument("--out", type=Path, default=RESULTS / "extract_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "extract_speed.csv")
     args = parser.parse_args()
     rows = measure(args.device, args.rounds, args.seconds)
     table = Table(*SHOWN)

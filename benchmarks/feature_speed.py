@@ -1,6 +1,6 @@
 """How fast the learners on frozen features learn and answer, side by side in one run.
 
-    python benchmarks/feature_speed.py            # prints a table, writes results/feature_speed.csv
+    python benchmarks/feature_speed.py            # prints a table, writes results/speed/feature_speed.csv
 
 The stream: 50,000 x 160 non-negative features, 100 classes in 20 tasks; 10,000 queries. "Streaming LDA, row by row" is
 the update as it was published, a sample at a time in torch, which public libraries run. "Of its products": the time
@@ -24,7 +24,7 @@ import torch
 
 import votestream as vs
 from learn_speed import N_TASKS, C, D, about, make_stream, seconds
-from rows import RESULTS, write
+from rows import SPEED, write
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "gaussian_voting": {},
@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--learners", nargs="+", default=list(LEARNERS))
-    parser.add_argument("--out", type=Path, default=RESULTS / "feature_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "feature_speed.csv")
     args = parser.parse_args()
     load = os.getloadavg()[0]
     X, y, queries = make_stream(50_000)

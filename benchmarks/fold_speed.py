@@ -1,6 +1,6 @@
 """How fast GaussianVoting learns where classes come mixed, one task after another, and row by row, in one run.
 
-    python benchmarks/fold_speed.py             # prints a table, writes results/fold_speed.csv
+    python benchmarks/fold_speed.py             # prints a table, writes results/speed/fold_speed.csv
 
 The stream: 50,000 x 160 features of 100 classes, 10 rows a call unless the row says otherwise. The kinds take
 turns, round by round; the figure is the median round.
@@ -17,7 +17,7 @@ import numpy as np
 
 import votestream as vs
 from learn_speed import BATCH, N_TASKS, C, D, about, make_stream
-from rows import RESULTS, write
+from rows import SPEED, write
 
 
 def rows_a_second(X: np.ndarray, y: np.ndarray, rows_a_call: int, block: int | None) -> float:
@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS / "fold_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "fold_speed.csv")
     args = parser.parse_args()
     X, y, _ = make_stream(args.samples)
     n, task = len(X), len(X) // N_TASKS

@@ -1,6 +1,6 @@
 """What each part of GaussianVoting is worth, on a fifth of the training part of CIFAR: where its settings were chosen.
 
-    python benchmarks/gaussian_ablation.py --data-dir data     # writes results/gaussian_ablation.csv, prints a table
+    python benchmarks/gaussian_ablation.py --data-dir data   # writes results/accuracy/gaussian_ablation.csv, a table
 
 Split CIFAR-100 (20 tasks) and Split CIFAR-10 (5), accuracy at the end. "+ candidates" adds the logits of a
 discriminative head, standardised, to the log densities over the temperature: the head of CandidatesVoting (Q = 2000,
@@ -18,7 +18,7 @@ import numpy as np
 
 import votestream as vs
 from cifar import N_TASKS, Parts, held_out, load
-from rows import COMMAND, RESULTS, spread, write
+from rows import ACCURACY, COMMAND, spread, write
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12])
-    parser.add_argument("--out", type=Path, default=RESULTS / "gaussian_ablation.csv")
+    parser.add_argument("--out", type=Path, default=ACCURACY / "gaussian_ablation.csv")
     args = parser.parse_args()
     backbone = vs.create_backbone("reduced_resnet18", device="cpu")
     rows = []

@@ -1,6 +1,6 @@
 """What GSS keeps: the share of each task in its memory as Split CIFAR-10 goes by, for memories small and large.
 
-    python benchmarks/gss_memory.py --data-dir FOLDER       # prints a table, writes results/gss_memory.csv
+    python benchmarks/gss_memory.py --data-dir FOLDER       # prints a table, writes results/accuracy/gss_memory.csv
 
 By the rule of the authors' code, which is the default, and by the paper's Algorithm 2 to the letter. A fifth of the
 stream arrives, 2,000 images a task, with one learning rate, so that nothing but the rule differs.
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import ACCURACY, COMMAND, write
 
 ARRIVE = 2000  # images of each task
 RULES = {"the authors' code": None, "to the letter": "paper"}
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--budgets", type=int, nargs="+", default=[200, 2000])
     parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "gss_memory.csv")
+    parser.add_argument("--out", type=Path, default=ACCURACY / "gss_memory.csv")
     args = parser.parse_args()
     stream = vs.stream("split-cifar10", tasks=5, seed=args.seed, data_dir=args.data_dir)
     rows = []

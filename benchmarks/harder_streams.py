@@ -1,6 +1,6 @@
 """Learners on frozen features where streams are as they are in life: CIFAR-100 through the built-in backbone.
 
-    python benchmarks/harder_streams.py --data-dir data          # appends to results/harder_streams.csv
+    python benchmarks/harder_streams.py --data-dir data          # appends to results/accuracy/harder_streams.csv
     python benchmarks/harder_streams.py --show
 
 Accuracy on all 100 classes at the end, one pass, five seeds. Learners that keep exemplars keep 2,000; none is told
@@ -20,7 +20,7 @@ import numpy as np
 
 import votestream as vs
 from cifar import Parts, held_out, load
-from rows import COMMAND, RESULTS, append, rows_of, spread
+from rows import ACCURACY, COMMAND, append, rows_of, spread
 
 LEARNERS = ("gaussian_voting", "fecam", "slda", "ncm", "candidates_voting", "knn", "er_features")
 FIELDS = ("stream", "learner", "seed", "Last", "samples", "bytes", "backbone", "tested on", "version", "command")
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--validate", action="store_true", help="test on a fifth of the training part instead")
     parser.add_argument("--show", action="store_true")
-    parser.add_argument("--out", type=Path, default=RESULTS / "harder_streams.csv")
+    parser.add_argument("--out", type=Path, default=ACCURACY / "harder_streams.csv")
     args = parser.parse_args()
     if not args.show:
         if args.data_dir is None:

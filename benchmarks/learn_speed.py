@@ -1,6 +1,6 @@
 """How fast CandidatesVoting learns and answers, beside the plain reading and the bare arithmetic, in one run.
 
-    python benchmarks/learn_speed.py            # prints a table, writes results/learn_speed.csv
+    python benchmarks/learn_speed.py            # prints a table, writes results/speed/learn_speed.csv
 
 The stream: 50,000 x 160 features, 100 classes in 20 tasks, Q = 2000, mini-batches of 10. "Bare arithmetic" is what
 the method cannot do without: for learning, as many products [20 x 160] x [160 x C], softmaxes and gradients as it
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import plain_reading  # type: ignore[import-not-found]
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 
 D, C, N_TASKS, Q, BATCH = 160, 100, 20, 2000, 10
 
@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS / "learn_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "learn_speed.csv")
     args = parser.parse_args()
     X, y, queries = make_stream(args.samples)
     n, task = len(X), len(X) // N_TASKS

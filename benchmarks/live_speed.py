@@ -1,6 +1,6 @@
 """How fast a model learns one sample and predicts one, in turns, beside predicting alone.
 
-    python benchmarks/live_speed.py               # prints a table, writes results/live_speed.csv
+    python benchmarks/live_speed.py               # prints a table, writes results/speed/live_speed.csv
     python benchmarks/live_speed.py --busy        # the same while two other processes keep the cores busy
 
 Test, then train: the protocol of stream learning, and what a live service does all day. Features are non-negative,
@@ -25,7 +25,7 @@ import numpy as np
 
 import votestream as vs
 from learn_speed import about
-from rows import RESULTS, append, rows_of, write
+from rows import SPEED, append, rows_of, write
 
 LEARNERS = ("gaussian_voting", "slda", "ncm", "rls", "candidates_voting")
 SIZES = ((160, 100), (160, 1000), (1280, 100), (1280, 1000))  # features, classes
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--busy", action="store_true", help="two other processes keep the cores busy")
-    parser.add_argument("--out", type=Path, default=RESULTS / "live_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "live_speed.csv")
     args = parser.parse_args()
     kept = [row for row in rows_of(args.out) if row["busy"] != str(args.busy) or row["learner"] not in args.learners]
     write(args.out, kept)

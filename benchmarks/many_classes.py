@@ -1,6 +1,6 @@
 """How GaussianVoting predicts among 10,000 classes, beside streaming LDA: speed, memory, and what its shortlist misses.
 
-    python benchmarks/many_classes.py                         # prints a table, writes results/many_classes.csv
+    python benchmarks/many_classes.py                         # prints a table, writes results/speed/many_classes.csv
     python benchmarks/many_classes.py --features tiny cifar   # also on features in folders with X.npy and y.npy
 
 Classes of real features are split by k-means until there are about as many. A fifth of their rows is held out, of which
@@ -25,7 +25,7 @@ from sklearn.cluster import KMeans
 
 import votestream as vs
 from learn_speed import about
-from rows import RESULTS, append, rows_of, write
+from rows import SPEED, append, rows_of, write
 from votestream.learners.ours import gaussian_voting
 
 PREDICTED = 10_000  # held-out rows that are predicted, at once
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--features", nargs="*", type=Path, default=[], help="folders with X.npy and y.npy")
     parser.add_argument("--classes", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS / "many_classes.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "many_classes.csv")
     args = parser.parse_args()
     sets = {"synthetic": lambda: synthetic(args.classes)}
     sets |= {folder.name: lambda folder=folder: real(folder, args.classes) for folder in args.features}

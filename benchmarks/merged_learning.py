@@ -1,6 +1,6 @@
 """Learning in chunks that are merged (`vs.learn`) beside learning in sequence, on Split CIFAR-100 and Split CIFAR-10.
 
-    python benchmarks/merged_learning.py --data-dir data                 # writes results/merged_learning.csv
+    python benchmarks/merged_learning.py --data-dir data                 # writes results/accuracy/merged_learning.csv
     python benchmarks/merged_learning.py --data-dir data --validation    # chunks of 128, 512 and 2048, to choose from
 
 Accuracy at the end, and the share of the test images that are predicted as by the model that learned in sequence. To
@@ -20,7 +20,7 @@ import numpy as np
 
 import votestream as vs
 from cifar import N_TASKS, Parts, held_out, load
-from rows import COMMAND, RESULTS, append
+from rows import ACCURACY, COMMAND, append
 
 METHODS = ("gaussian_voting", "ncm", "slda", "rls", "fecam", "ranpac")
 CHUNKS = {False: (512,), True: (128, 512, 2048)}
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--validation", action="store_true", help="on a fifth of the training part")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--out", type=Path, default=RESULTS / "merged_learning.csv")
+    parser.add_argument("--out", type=Path, default=ACCURACY / "merged_learning.csv")
     args = parser.parse_args()
     backbone = vs.create_backbone("reduced_resnet18", device="cpu")
     for data_set, n_tasks in N_TASKS.items():

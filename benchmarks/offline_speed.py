@@ -1,6 +1,6 @@
 """Seconds for one task of an offline rival: 2,500 images of 32 x 32 in 70 passes, with exemplars and a teacher.
 
-    python benchmarks/offline_speed.py                     # writes results/offline_speed.csv, prints a table
+    python benchmarks/offline_speed.py                     # writes results/speed/offline_speed.csv, prints a table
     python benchmarks/offline_speed.py wa --epochs 250     # as the paper trains it
 
 A first task, learned in one pass, fills the memory of 2,000 and makes the teacher; the second is timed. So a pass of
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 
 METHODS = ("finetune", "kd", "lwf", "icarl", "eeil", "wa", "bic")
 
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=70)
     parser.add_argument("--budget", type=int, default=2000)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--out", type=Path, default=RESULTS / "offline_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "offline_speed.csv")
     args = parser.parse_args()
     rows = []
     for method in args.methods:

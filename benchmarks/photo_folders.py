@@ -1,6 +1,6 @@
 """How good models of photos are, on any folder of class folders: accuracy, calibration and unknowns of each backbone.
 
-    python benchmarks/photo_folders.py flowers signs                     # rows to results/photo_folders.csv
+    python benchmarks/photo_folders.py flowers signs                     # rows to results/accuracy/photo_folders.csv
     python benchmarks/photo_folders.py MY_PHOTOS --out my_photos.csv
     python benchmarks/photo_folders.py MY_PHOTOS --backbones auto timm:vit_small_patch14_dinov2.lvd142m
     python benchmarks/photo_folders.py --show                            # the rows there are, as in docs/photos.md
@@ -33,7 +33,7 @@ from sklearn.metrics import roc_auc_score
 import votestream as vs
 from calibration import calibration_error
 from photo_parts import Parts, parts_of
-from rows import COMMAND, RESULTS, rows_of, write
+from rows import ACCURACY, COMMAND, rows_of, write
 from votestream.common.exits import Refused
 from votestream.images.class_folders import some
 from votestream.life.report import Score
@@ -254,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of split, rounds, order and model")
     parser.add_argument("--device", default="auto")
     parser.add_argument(
-        "--out", type=Path, default=RESULTS / "photo_folders.csv", help="rows are added or replaced there"
+        "--out", type=Path, default=ACCURACY / "photo_folders.csv", help="rows are added or replaced there"
     )
     given = parser.parse_args(arguments)
     if given.show:

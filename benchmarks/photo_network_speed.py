@@ -26,7 +26,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from extract_speed import flops, gemm, rate, whole
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 from votestream._version import __version__
 from votestream.backbones import create_backbone
 from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4, help="images at once; 4 is the backbone's own on a CPU")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each timing")
-    parser.add_argument("--out", type=Path, default=RESULTS / "photo_network_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "photo_network_speed.csv")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     rows = measure(args.device, args.batch, args.rounds, args.seconds)

@@ -35,7 +35,7 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 from votestream._version import __version__
 from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
@@ -252,7 +252,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", help="1 and 2 on a CPU, all beside a GPU, unless given")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=float, default=1.0, help="times as many photos as usual")
-    parser.add_argument("--out", type=Path, default=RESULTS / "photo_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "photo_speed.csv")
     args = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as place:

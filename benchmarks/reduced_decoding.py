@@ -1,6 +1,6 @@
 """What decoding large JPEGs at reduced size changes: features and predictions, beside saving the photos once more.
 
-    python benchmarks/reduced_decoding.py FOLDER... --taught flowers      # rows to results/reduced_decoding.csv
+    python benchmarks/reduced_decoding.py FOLDER... --taught flowers   # rows to results/accuracy/reduced_decoding.csv
 
 FOLDER: JPEGs below it, those whose shorter side is 1,000 pixels or more (the rows are of the wallpapers in Debian's
 packages gnome-backgrounds, mate-backgrounds and plasma-workspace-wallpapers: 36 different ones). Each is brought to
@@ -27,7 +27,7 @@ import torch
 from PIL import Image
 
 import votestream as vs
-from rows import COMMAND, RESULTS, append
+from rows import ACCURACY, COMMAND, append
 from votestream.images.files import KEPT
 
 FIELDS = [
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--taught", type=Path, nargs="*", default=[])
     args = parser.parse_args()
     torch.set_num_threads(1)
-    out = RESULTS / "reduced_decoding.csv"
+    out = ACCURACY / "reduced_decoding.csv"
     out.unlink(missing_ok=True)
     photos, about = large_jpegs(args.folders), {"version": vs.__version__, "command": COMMAND}
     for name, stages in (("efficientnet_lite0", "quick"), ("reduced_resnet18", None)):

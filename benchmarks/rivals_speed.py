@@ -1,6 +1,6 @@
 """Steps a second of the online rivals, relative to plain experience replay in the same run, on the CPU and a GPU.
 
-    python benchmarks/rivals_speed.py            # prints a table, writes results/rivals_speed.csv
+    python benchmarks/rivals_speed.py            # prints a table, writes results/speed/rivals_speed.csv
 
 Random images of 32 x 32 pixels, the built-in network, mini-batches of 10, 10 replayed. Each learner first fills its
 memory in one task and enters a second; then all take turns, round by round, and medians are compared. What a step sends
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 from votestream.compute.graph_cache import PLAIN
 from votestream.learners.network.classifier import LAYOUT
 from votestream.learners.network.network_learner import NetworkLearner
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="in a round; 10 on the CPU, 200 on a GPU unless given")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--layout", choices=["last", "first"], default="last", help="where the channels lie in memory")
-    parser.add_argument("--out", type=Path, default=RESULTS / "rivals_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "rivals_speed.csv")
     args = parser.parse_args()
     if args.layout == "first":
         LAYOUT.update(cpu=torch.contiguous_format, cuda=torch.contiguous_format)

@@ -1,7 +1,7 @@
 """Test-then-train on the same rows: VoteStream's learners as river classifiers beside river's own models.
 
     pip install -c constraints-compat.txt river
-    python benchmarks/river_prequential.py --data-dir DATA     # prints a table, writes results/river_prequential.csv
+    python benchmarks/river_prequential.py --data-dir DATA   # a table; writes results/accuracy/river_prequential.csv
 
 Rows are CIFAR features of the built-in backbone, shuffled, as dicts. Each model predicts a row, then learns it.
 Models take turns by the hundred rows, so that all meet the same machine; "rows a second" counts a prediction and a
@@ -24,7 +24,7 @@ from river import forest, linear_model, naive_bayes, neighbors, preprocessing, t
 import votestream as vs
 from cifar import DATA_SETS, load
 from learn_speed import about
-from rows import RESULTS, append, rows_of, write
+from rows import ACCURACY, append, rows_of, write
 from votestream.compat.river import RiverClassifier
 
 TURN = 100  # rows
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=Path("data"), help="where CIFAR lies")
     parser.add_argument("--data", nargs="*", choices=DATA_SETS, default=list(DATA_SETS), help="all, unless given")
     parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--out", type=Path, default=RESULTS / "river_prequential.csv")
+    parser.add_argument("--out", type=Path, default=ACCURACY / "river_prequential.csv")
     args = parser.parse_args()
     write(args.out, [row for row in rows_of(args.out) if row["data"] not in args.data])
     for data in args.data:

@@ -13,6 +13,7 @@ from votestream.bench.metrics import interval
 from votestream.common.command_line import without_places
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
+ACCURACY, SPEED, FAULTS = RESULTS / "accuracy", RESULTS / "speed", RESULTS / "faults"
 # What every row says it was made by.
 COMMAND = without_places("python", [f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
 

@@ -3,8 +3,8 @@
     python benchmarks/scale_model.py                            # prints the table of docs/scale.md
     python benchmarks/scale_model.py --page docs/scale.md       # and puts it there
 
-Every cost is one that was measured: photos a second of a worker from results/photo_speed.csv (one core; photos of 500
-pixels), the driver's processor time for a part and its bytes from results/scale_out.csv. Simulated are workers with
+Every cost is one that was measured: photos a second of a worker from photo_speed.csv in results/speed (one core; photos
+of 500 pixels), the driver's processor time for a part and its bytes from scale_out.csv. Simulated are workers with
 two items, as the executor's do, and one driver that reads and merges parts one after another, in both ways: workers
 send a part for every chunk, or merge neighbours, up to 16, while parts are larger than their features or the driver is
 busy for more than half of its time (`distributed/groups.py`). A chunk takes its time give or take 10 % (seed 0). The
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rows import RESULTS, rows_of
+from rows import SPEED, rows_of
 from votestream.distributed.groups import MOST
 from votestream.distributed.job import BUSY, WINDOW
 
@@ -55,8 +55,8 @@ class Outcome:
 
 
 def measured() -> Costs:
-    photos = {row["photos"]: row for row in rows_of(RESULTS / "photo_speed.csv") if row["cores"] == "1"}
-    out = rows_of(RESULTS / "scale_out.csv")
+    photos = {row["photos"]: row for row in rows_of(SPEED / "photo_speed.csv") if row["cores"] == "1"}
+    out = rows_of(SPEED / "scale_out.csv")
     wanted = f"GaussianVoting, {WIDTH} features, 100 classes mixed"
     merges = [row for row in out if row["what"] == "merge" and row["detail"] == wanted and row["count"] == "128"]
     groups = {int(row["chunk"]) // CHUNK: row for row in merges}
@@ -163,7 +163,7 @@ def table(costs: Costs) -> str:
 
 def check() -> str:
     """What the model says of the machine that was measured, beside what was measured there."""
-    out = [row for row in rows_of(RESULTS / "scale_out.csv") if row["what"] == "images"]
+    out = [row for row in rows_of(SPEED / "scale_out.csv") if row["what"] == "images"]
     alone = {row["detail"]: float(row["per second"]) for row in out if row["on"] == "here"}
     lines = ["| measured | on | workers | images a second | by the model |", "|---|---|---|---|---|"]
     for row in out:

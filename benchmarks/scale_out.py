@@ -36,7 +36,7 @@ import torch
 from PIL import Image
 
 import votestream as vs
-from rows import COMMAND, RESULTS, append
+from rows import COMMAND, SPEED, append
 from votestream._version import __version__
 from votestream.core.mergeable import begun_like
 from votestream.distributed.chunk_work import ChunkWork
@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=2000, help="a worker, with which nothing is done")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="alone,images,rows,items,merge")
-    parser.add_argument("--out", type=Path, default=RESULTS / "scale_out.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "scale_out.csv")
     args = parser.parse_args()
     only, described = args.only.split(","), about(args.rounds)
     args.out.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """What `votestream serve` loses when it is killed, or when its disk is full or becomes read-only: nothing, it says.
 
-    python benchmarks/serve_faults.py --kills 300 --minutes 40     # adds rows to results/serve_faults.csv
+    python benchmarks/serve_faults.py --kills 300 --minutes 40     # adds rows to results/faults/serve_faults.csv
 
 Kills: 8 clients teach (and take back, rename, forget), 50 predict, and the service is killed (SIGKILL) at a random
 moment, one time in eight while it starts. It is started again, requests that were never answered are sent again with
@@ -35,11 +35,11 @@ from pathlib import Path
 from typing import Any
 
 import votestream as vs
-from rows import COMMAND, RESULTS, append
+from rows import COMMAND, FAULTS, append
 from serve_clients import FLOATS, QUERIES, WIDTH, Log, Reference, Request, ask, teach, teaching
 from votestream.life.journal import fingerprint
 
-FILE = RESULTS / "serve_faults.csv"
+FILE = FAULTS / "serve_faults.csv"
 TEACHING, ASKING = 8, 50
 # Forks a service for every line of arguments it reads, and tells its process id.
 NURSERY = """

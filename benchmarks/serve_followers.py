@@ -1,6 +1,6 @@
 """What followers of `votestream serve` bring and cost, over real connections on one computer.
 
-    python benchmarks/serve_followers.py     # adds rows to results/serve_followers.csv
+    python benchmarks/serve_followers.py     # adds rows to results/speed/serve_followers.csv
 
 Predictions: clients ask the writer, or the writer and one or two followers at once, each with two connections, images
 and rows of features in turn; all services share the cores of this computer, so that three of them need three.
@@ -27,10 +27,10 @@ import httpx
 import numpy as np
 
 import votestream as vs
-from rows import COMMAND, RESULTS, append
+from rows import COMMAND, SPEED, append
 from serving import TOKEN, sample_pngs, served
 
-FILE = RESULTS / "serve_followers.csv"
+FILE = SPEED / "serve_followers.csv"
 FIELDS = [
     "what",
     "followers",

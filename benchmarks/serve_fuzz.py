@@ -28,7 +28,7 @@ from typing import Any
 
 import httpx
 
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, FAULTS, write
 from serving import TOKEN, sample_pngs, served
 from votestream._version import __version__
 
@@ -181,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "serve_fuzz.csv")
+    parser.add_argument("--out", type=Path, default=FAULTS / "serve_fuzz.csv")
     args = parser.parse_args()
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder, served(Path(folder) / "fuzz.safetensors") as client:

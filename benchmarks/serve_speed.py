@@ -1,6 +1,6 @@
 """Learning and predicting over HTTP beside the same calls in Python, in one run.
 
-    python benchmarks/serve_speed.py                    # writes results/serve_speed.csv
+    python benchmarks/serve_speed.py                    # writes results/speed/serve_speed.csv
     python benchmarks/serve_speed.py --rounds 3 --seconds 3 --out speed.csv
 
 `votestream serve` runs in a process of its own; this one sends requests and makes the same calls itself, in turns: a
@@ -36,7 +36,7 @@ import torch
 from PIL import Image
 
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 from serving import TOKEN, sample_pngs, served
 from votestream.pipeline import ImageClassifier
 
@@ -227,7 +227,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each p99")
-    parser.add_argument("--out", type=Path, default=RESULTS / "serve_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "serve_speed.csv")
     args = parser.parse_args()
     small = sample_pngs()[::5]
     rows = []

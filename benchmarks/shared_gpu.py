@@ -1,6 +1,6 @@
 """Steps a second of many processes on one GPU together, by the share of it that each may take.
 
-    nvidia-cuda-mps-control -d && python benchmarks/shared_gpu.py --out results/shared_gpu.csv
+    nvidia-cuda-mps-control -d && python benchmarks/shared_gpu.py --out results/speed/shared_gpu.csv
 
 Each process runs experience replay, mini-batches of 10 and 10 replayed. The share is NVIDIA's
 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, which tells only where its MPS is running.

@@ -1,6 +1,6 @@
 """What a stream costs: loading CIFAR-100, and going through 50,000 cached features in batches of 10.
 
-    python benchmarks/stream_speed.py --data-dir data        # writes results/stream_speed.csv, prints the rows
+    python benchmarks/stream_speed.py --data-dir data        # writes results/speed/stream_speed.csv, prints the rows
 
 Loading is timed in a process of its own each round, files in the page cache; its memory is how far the process's
 peak rises above what it was after the imports. The overhead of a stream is the time of an empty loop over all its
@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 
 LIMITS = {"load CIFAR-100": 2.0, "load CIFAR-100, memory": 400.0, "go through a stream": 0.3}
 
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--load-once", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, default=RESULTS / "stream_speed.csv")
+    parser.add_argument("--out", type=Path, default=SPEED / "stream_speed.csv")
     args = parser.parse_args()
     if args.load_once:
         load_once(args.data_dir)

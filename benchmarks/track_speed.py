@@ -1,6 +1,6 @@
 """What `track=True` costs: samples a second learned in calls of ten, with it and without, and in one call of all.
 
-    python benchmarks/track_speed.py          # writes results/track_speed.csv
+    python benchmarks/track_speed.py          # writes results/speed/track_speed.csv
 
 100 synthetic classes, 160 features, mixed; speeds are taken after 5,000 samples, since what testing needs is prepared
 anew the less often the longer the stream is.
@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import votestream as vs
-from rows import COMMAND, RESULTS, write
+from rows import COMMAND, SPEED, write
 
 LEARNERS = ("gaussian_voting", "slda", "ncm", "rls", "candidates_voting", "knn")
 BEFORE, TIMED = 5000, 2000
@@ -48,7 +48,7 @@ def main() -> None:
             }
         )
         print(*rows[-1].values(), sep="\t", flush=True)
-    write(RESULTS / "track_speed.csv", rows)
+    write(SPEED / "track_speed.csv", rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Samples of classes never taught: how well `unknown_score` tells them, and how many are still named with confidence.
 
-    python benchmarks/unknowns.py --data-dir data --photos flowers signs          # appends to results/unknowns.csv
+    python benchmarks/unknowns.py --data-dir data --photos flowers signs     # appends to results/accuracy/unknowns.csv
     python benchmarks/unknowns.py --backbone efficientnet_lite0 --features FOLDER --photos flowers signs --samples 60
     python benchmarks/unknowns.py --show
 
@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 import votestream as vs
 from features import arguments, cifar100, tested_on
-from rows import COMMAND, RESULTS, append, rows_of, spread
+from rows import ACCURACY, COMMAND, append, rows_of, spread
 
 FIELDS = (
     *(
@@ -89,7 +89,7 @@ def main() -> None:
     given = parser.parse_args()
     if not given.show:
         measure(given)
-    show(rows_of(RESULTS / "unknowns.csv"))
+    show(rows_of(ACCURACY / "unknowns.csv"))
 
 
 def measure(given: argparse.Namespace) -> None:
@@ -102,7 +102,7 @@ def measure(given: argparse.Namespace) -> None:
         row = {"known": known, "unknown": unknown, "learner": given.learner, "backbone": given.backbone}
         row |= {"samples a class": samples, "seed": seed, **judged(models[0], models[1], A, B)}
         row |= {"tested on": tested_on(given), "version": vs.__version__, "command": COMMAND}
-        append(RESULTS / "unknowns.csv", row, FIELDS)
+        append(ACCURACY / "unknowns.csv", row, FIELDS)
 
     X, y, X_test, y_test = (np.empty(0),) * 4 if given.only_photos else cifar100(given)
     for seed in [] if given.only_photos else given.seeds:

@@ -67,7 +67,7 @@ def write_pages(app: Any) -> None:
     """Pages that nobody types, anew for each build."""
     for name in ("methods", "api", "figures", "project"):
         shutil.rmtree(HERE / name, ignore_errors=True)
-    measured = Measured(HERE.parent / "results")
+    measured = Measured(HERE.parent / "results" / "accuracy")
     methods.write(HERE / "methods", measured)
     measured.write_figures(HERE / "figures")
     api.write(HERE / "api")

@@ -258,7 +258,7 @@ def test_every_figure_in_the_findings_is_one_that_the_bench_measured():
     figures = re.findall(r"\d+\.\d", told)
     assert len(figures) >= 10
     assert set(figures) <= set(table)
-    rows = Results(ROOT / "results" / "anytime.csv").rows()
+    rows = Results(ROOT / "results" / "accuracy" / "anytime.csv").rows()
     measured_falls = {
         name: f"{statistics.fmean(fall(each) for each in rows if each['method'] == name):.1f}"
         for name in ("CandidatesVoting, to the letter", "RLS", "RanPAC", "FeCAM", "GaussianVoting")

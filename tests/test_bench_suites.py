@@ -236,7 +236,7 @@ def test_every_rival_is_tried_with_several_rates_online_or_in_short_steps_of_20(
 
 
 def test_the_rates_in_use_are_those_that_were_best():
-    rows = Results(Path(__file__).parent.parent / "results" / "rates.csv").rows()
+    rows = Results(Path(__file__).parent.parent / "results" / "accuracy" / "rates.csv").rows()
     best = {}
     for row in rows:
         settings, tasks = json.loads(row["settings"]), json.loads(row["options"])["tasks"]
@@ -253,7 +253,7 @@ def test_the_rates_in_use_are_those_that_were_best():
 
 
 def test_the_weight_decay_in_use_is_the_better_one_for_lwf_and_icarl_together():
-    rows = Results(Path(__file__).parent.parent / "results" / "rates.csv").rows()
+    rows = Results(Path(__file__).parent.parent / "results" / "accuracy" / "rates.csv").rows()
     best: defaultdict[tuple[str, float | None], float] = defaultdict(float)
     for row in (row for row in rows if row["learner"] in DECAYS):
         key = row["learner"], json.loads(row["settings"]).get("weight_decay")

@@ -107,7 +107,7 @@ def values():
     """All values of a metric, by suite, stream, method, Q and backbone."""
     found: dict[tuple, list[float]] = {}
     for suite in ("online", "ablation", "beta", "bytes"):
-        tables = by_stream(SUITES[suite], Results(ROOT / "results" / f"{suite}.csv").rows())
+        tables = by_stream(SUITES[suite], Results(ROOT / "results" / "accuracy" / f"{suite}.csv").rows())
         for row in (row for rows in tables.values() for row in rows):
             key = suite, row["stream"], row["method"], int(row["Q"]) if row["Q"] else None, row["backbone"]
             for metric in ("Avg", "Last", "bytes"):
@@ -192,7 +192,8 @@ def test_last_by_budget_is_what_the_bench_measured(values):
 
 
 def rows_of(name):
-    with (ROOT / "results" / f"{name}.csv").open(newline="") as file:
+    (path,) = (ROOT / "results").glob(f"*/{name}.csv")
+    with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -284,7 +285,7 @@ def test_the_speed_of_the_service_is_what_was_measured():
 @pytest.fixture(scope="module")
 def in_many_passes():
     """Avg after the first task and Last of `offline`, as docs show them: ours, and the paper's."""
-    rows = Results(ROOT / "results" / "offline.csv").rows()
+    rows = Results(ROOT / "results" / "accuracy" / "offline.csv").rows()
 
     def get(method, step, backbone="reduced_resnet18"):
         own = [row for row in rows if (row["method"], row["backbone"]) == (method, backbone)]

@@ -15,7 +15,7 @@ import pytest
 import votestream as vs
 from painted import paint, run
 from streams.samples import write_cifar10
-from votestream.bench.results import Results
+from votestream.bench.results import Results, folder_here
 from votestream.photos import learning
 
 CHECKOUT = Path(__file__).parents[1]
@@ -184,7 +184,10 @@ def from_checkout(monkeypatch):
 def test_the_checkouts_results_are_found_from_any_folder_and_that_is_said(from_checkout):
     result = run("bench", "table", "smoke")
     assert result.exit_code == 0
-    assert result.stderr == f"note: results are read from {CHECKOUT / 'results'}: there are none in this folder.\n"
+    assert (
+        result.stderr
+        == f"note: results are read from {CHECKOUT / 'results' / 'accuracy'}: there are none in this folder.\n"
+    )
     assert "| GaussianVoting |" in result.stdout
     assert not Path("results").exists()
 
@@ -204,8 +207,18 @@ def test_results_of_this_folder_come_first_and_those_of_the_checkout_are_named(f
     result = run("bench", "table", "online")
     assert result.exit_code == 2
     assert "There are no rows in results/online.csv" in result.stderr
-    assert f"The checkout's are in {CHECKOUT / 'results'}" in result.stderr
+    assert f"The checkout's are in {CHECKOUT / 'results' / 'accuracy'}" in result.stderr
     assert "note" not in run("bench", "table", "smoke").stderr
+
+
+def test_in_a_checkout_rows_are_written_beside_those_of_the_other_suites():
+    assert folder_here() == Path("results")
+    Path("results/accuracy").mkdir(parents=True)
+    assert folder_here() == Path("results/accuracy")
+    Results("results/accuracy/smoke.csv").append({"method": "mine", "seed": 0, "Last": 48.7, "stream": "sample"})
+    assert "| mine |" in run("bench", "table", "smoke").stdout
+    result = run("bench", "table", "online")
+    assert "There are no rows in results/accuracy/online.csv: `votestream bench run online` makes" in result.stderr
 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_a_folder_of_class_folders_is_split_taught_in_rounds_and_judged(
 
 def test_the_table_in_the_docs_is_that_of_the_rows(script: ModuleType) -> None:
     root = BENCHMARKS.parent
-    table = script.as_markdown(script.rows_of(root / "results" / "photo_folders.csv"))
+    table = script.as_markdown(script.rows_of(root / "results" / "accuracy" / "photo_folders.csv"))
     assert len(table.splitlines()) > 5
     assert table in (root / "docs" / "photos.md").read_text()
 

@@ -14,7 +14,7 @@ NAMES = [name for name in votestream.__all__ if name != "__version__"]
 
 @pytest.fixture(scope="module")
 def figures():
-    return measured.Measured(ROOT / "results")
+    return measured.Measured(ROOT / "results" / "accuracy")
 
 
 @pytest.fixture(scope="module")

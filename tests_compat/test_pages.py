@@ -58,7 +58,7 @@ def test_versions_on_the_page_are_those_pinned(package):
 
 
 def test_accuracies_on_the_page_are_those_measured():
-    with (ROOT / "results" / "river_prequential.csv").open(newline="") as file:
+    with (ROOT / "results" / "accuracy" / "river_prequential.csv").open(newline="") as file:
         found = {(row["model"], row["data"]): row["accuracy"] for row in csv.DictReader(file)}
     shown = re.findall(r"^\| (?:`|river: )([\w ]+)`? \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.M)
     assert len(shown) == len(found) / 2

@@ -14,6 +14,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "recipes/README.md": "project/recipes.md",
+    "results/README.md": "project/results.md",
 }
 MOVED = {
     **{path: f"docs/{page}" for path, page in OUTSIDE.items()},

@@ -137,7 +137,8 @@ class Measured:
         table = f"[table](../tables/{suite.name}.md), " if with_table else ""
         return [
             *(f"## {suite.title}", "", note(suite), ""),
-            f"See also: {table}[rows](../../results/{suite.name}.csv). Command: `votestream bench plot {suite.name}`.",
+            f"See also: {table}[rows](../../results/accuracy/{suite.name}.csv). "
+            f"Command: `votestream bench plot {suite.name}`.",
             *("", *_image(suite.name, suite.title)),
         ]
 

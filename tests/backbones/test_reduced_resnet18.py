@@ -17,7 +17,7 @@ from votestream.streams import sample_images
 
 from .samples import random_images
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "results" / "accuracy"
 ABOUT = {
     "network": "reduced_resnet18",
     "mean": "[0.5, 0.5, 0.5]",

@@ -19,7 +19,7 @@ ROWS = {
 
 
 def mean(column, data_set, method, learned, chunk, orders=None):
-    with (ROOT / "results" / "merged_learning.csv").open(newline="") as file:
+    with (ROOT / "results" / "accuracy" / "merged_learning.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["tested on"] == "the test part"]
     wanted = {"data set": data_set, "method": method, "learned": learned, "chunk": chunk}
     found = [float(row[column]) for row in rows if wanted.items() <= row.items()]

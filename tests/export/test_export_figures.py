@@ -1,4 +1,4 @@
-"""The figures in docs/export.md are those of results/export.csv."""
+"""The figures in docs/export.md are those of results/accuracy/export.csv."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def rows():
-    with (ROOT / "results" / "export.csv").open(newline="") as file:
+    with (ROOT / "results" / "accuracy" / "export.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 

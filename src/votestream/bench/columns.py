@@ -1,4 +1,4 @@
-"""The columns of `results/SUITE.csv`, declared once: their order, what may stand in them, which of them tell a run."""
+"""The columns of `SUITE.csv`, declared once: their order, what may stand in them, which of them tell a run."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ PAPER: dict[str, Any] = {"preset": "paper"}
 SHORT: dict[str, Any] = {"preset": "short"}  # a fifth of the passes
 
 # Learning rates of the rivals that train a network, chosen by the suite `rates` on a fifth of the training part
-# (results/rates.csv), for each stream. CORe50 takes Split CIFAR-100's, joint_images fine-tuning's; a learner that is
-# not in these keeps its own.
+# (results/accuracy/rates.csv), for each stream. CORe50 takes Split CIFAR-100's, joint_images fine-tuning's; a learner
+# that is not in these keeps its own.
 ONLINE_RATES: dict[str, dict[str, float]] = {
     "split-cifar10": {
         "agem": 0.01,

@@ -1,4 +1,4 @@
-"""`results/SUITE.csv`: one whole row for each run, appended as it ends."""
+"""`SUITE.csv` in the folder of results: one whole row for each run, appended as it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from filelock import FileLock, Timeout
 from votestream.bench.columns import FIELDS, KEY, is_sound, key_of
 from votestream.bench.runs import Run
 
-HERE = Path("results")
 CHECKOUT = Path(__file__).resolve().parents[3]  # of the sources, where the package was installed from them with -e
 
 csv.field_size_limit(2**31 - 1)  # characters of a cell; the usual limit is passed by a confusion matrix of 256 classes
@@ -25,9 +24,15 @@ class ResultsError(ValueError):
     """A file of results that cannot be gone on with; the message says what to do."""
 
 
+def folder_here(root: Path = Path()) -> Path:
+    """Where results are read and written unless a folder is named: `results`, in a checkout `results/accuracy`."""
+    in_checkout = root / "results" / "accuracy"
+    return in_checkout if in_checkout.is_dir() else root / "results"
+
+
 def checkout_results() -> Path | None:
-    """The `results` of the checkout that this package runs from, if it does and there are any."""
-    folder = CHECKOUT / "results"
+    """The results of the checkout that this package runs from, if it does and there are any."""
+    folder = folder_here(CHECKOUT)
     return folder if folder.is_dir() and (CHECKOUT / "pyproject.toml").is_file() else None
 
 

@@ -54,11 +54,11 @@ class Format(StrEnum):
 @app.command("list")
 def list_command(folder: Folder = None) -> None:
     """Show the suites, their runs, and how many are done."""
-    from votestream.bench.results import HERE
+    from votestream.bench.results import folder_here
     from votestream.bench.suites import all_suites
 
     table = Table("suite", "what", "streams", "methods", "rows")
-    where = _to_read(folder) or HERE
+    where = _to_read(folder) or folder_here()
     known = all_suites()
     read = {suite.name: _rows_if_readable(suite.name, where) for suite in known}
     for suite in known:
@@ -129,13 +129,13 @@ def run_command(
     """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
     from votestream.bench.finding import looking
     from votestream.bench.logs import Logs
-    from votestream.bench.results import HERE
+    from votestream.bench.results import folder_here
     from votestream.bench.runner import clock, run_all
     from votestream.bench.runs import key_of
     from votestream.common.validation import as_device
     from votestream.distributed.ray_cluster import ClusterError
 
-    folder = folder or HERE
+    folder = folder or folder_here()
     try:
         check_on(on)
         if on == "here" or device != "cuda":  # a cluster may have the GPU that is not here
@@ -282,10 +282,10 @@ def _results(name: str, folder: Path, validate: bool) -> Results:
 
 def _to_read(folder: Path | None) -> Path | None:
     """The folder of results to read: the one named, that of the working folder, or the checkout's; None without any."""
-    from votestream.bench.results import HERE, checkout_results
+    from votestream.bench.results import checkout_results, folder_here
 
-    if folder is not None or HERE.is_dir():
-        return folder or HERE
+    if folder is not None or folder_here().is_dir():
+        return folder or folder_here()
     found = checkout_results()
     if found is not None:
         note(f"results are read from {found}: there are none in this folder.")
@@ -315,7 +315,7 @@ def _suite_and_rows(
     name: str, folder: Path, validate: bool, metrics: list[str] | None = None
 ) -> tuple[Suite, list[dict[str, str]]]:
     from votestream.bench.metrics import find_metric
-    from votestream.bench.results import HERE, checkout_results
+    from votestream.bench.results import checkout_results, folder_here
     from votestream.bench.suites import find_suite
 
     try:
@@ -326,10 +326,10 @@ def _suite_and_rows(
     except ValueError as error:
         raise Refused(str(error)) from error
     if not rows:
-        where = "" if folder == HERE else f" --results {shlex.quote(str(folder))}"
+        where = "" if folder == folder_here() else f" --results {shlex.quote(str(folder))}"
         command = f"votestream bench run {name}{' --validate' if validate else ''}{where}"
         theirs = checkout_results()
-        others = f" The checkout's are in {theirs}: name it by --results." if theirs and folder == HERE else ""
+        others = f" The checkout's are in {theirs}: name it by --results." if theirs and folder == folder_here() else ""
         raise Refused(f"There are no rows in {results.path}: `{command}` makes them.{others}")
     return replace(suite, held_out=validate, metrics=tuple(metrics or suite.metrics)), rows
 

@@ -51,7 +51,9 @@ def wrong_wheel(names: set[str], tracked: set[str]) -> list[str]:
     """Faults of a wheel with these files: it holds the package, page, weights and sample included, and nothing else."""
     wanted = {name.removeprefix("src/") for name in tracked if name.startswith(PACKAGE)}
     held = {name for name in names if ".dist-info/" not in name}
-    return [f"The wheel lacks {name}." for name in sorted(wanted - held)] + [
+    licences = {name.partition(".dist-info/licenses/")[2] for name in names}
+    lacking = [name for name in ("LICENSE", "NOTICE") if name not in licences]
+    return [f"The wheel lacks {name}." for name in [*sorted(wanted - held), *lacking]] + [
         f"The wheel holds {name}, which is not in the package." for name in sorted(held - wanted)
     ]
 

@@ -79,11 +79,30 @@ def test_a_version_that_is_none_is_refused(release, copied):
 def test_a_wheel_that_lacks_a_file_of_the_page_or_holds_a_stray_one_is_refused(release):
     tracked = {"src/votestream/a.py", "src/votestream/serve/page/main.js", "tests/test_a.py"}
     right = {"votestream/a.py", "votestream/serve/page/main.js", "votestream-1.dist-info/METADATA"}
+    right |= {f"votestream-1.dist-info/licenses/{name}" for name in ("LICENSE", "NOTICE")}
     assert release.wrong_wheel(right, tracked) == []
     assert release.wrong_wheel(right - {"votestream/serve/page/main.js"} | {"tests/test_a.py"}, tracked) == [
         "The wheel lacks votestream/serve/page/main.js.",
         "The wheel holds tests/test_a.py, which is not in the package.",
     ]
+
+
+def test_a_wheel_without_the_notice_is_refused(release):
+    held = {"votestream-1.dist-info/METADATA", "votestream-1.dist-info/licenses/LICENSE"}
+    assert release.wrong_wheel(held, set()) == ["The wheel lacks NOTICE."]
+
+
+def test_the_notice_goes_out_and_names_all_data_and_weights_in_the_package_and_the_weights_it_installs():
+    assert set(PROJECT["license-files"]) == {"LICENSE", "NOTICE"}
+    assert "LICENSE NOTICE" in (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    package = ROOT / "src" / "votestream"
+    held = [path for end in ("webp", "safetensors", "npy", "npz", "pth") for path in package.rglob(f"*.{end}")]
+    assert len(held) == 3
+    assert [path.name for path in held if path.name not in notice] == []
+    weights = [each.name for each in map(Requirement, PROJECT["dependencies"]) if each.name.endswith("_model")]
+    assert [name for name in weights if name not in notice] == []
+    assert weights
 
 
 def test_an_sdist_that_lacks_results_or_holds_a_stray_file_is_refused(release):

@@ -175,3 +175,50 @@ def test_thousands_of_classes_do_not_print_thousands_of_names(tmp_path, model):
     assert inspected.count("class number") == 40 + 10  # the table, and those of one photo
     assert "And 20 more classes: --json lists them all." in inspected
     assert len(json.loads(run("inspect", model, "--json").stdout)["classes"]) == 60
+
+
+# ---- names that are nearly the same -------------------------------------------------------------
+
+
+@pytest.fixture
+def plastic(tmp_path, model):
+    """A model that knows plastic, and a folder that has Plastic too."""
+    for label in ("plastic", "metal"):
+        paint(tmp_path / "first", label, 4, colour=(200, 40, 40))
+    assert run("learn", tmp_path / "first", "--model", model, *BEGIN).stderr == ""
+    paint(tmp_path / "second", "Plastic", 4, colour=(40, 40, 200), start=10)
+    paint(tmp_path / "second", "metal", 1, colour=(200, 40, 40), start=10)
+    return tmp_path / "second"
+
+
+NEARLY = "Plastic is a new class, and {} knows plastic: if they are the same, give both folders one name"
+
+
+@pytest.mark.parametrize("more", [(), ("--yes",)])
+def test_a_class_of_nearly_a_known_name_is_named_where_nobody_can_be_asked(plastic, model, more):
+    result = run("learn", plastic, "--model", model, *more)
+    assert result.exit_code == 0, result.output
+    assert NEARLY.format(model) in result.stderr
+    assert counts(model) == {"plastic": 4, "metal": 5, "Plastic": 4}
+
+
+def test_a_class_of_nearly_a_known_name_is_asked_about_once(plastic, model, terminal):
+    before = model.read_bytes()
+    refused = run("learn", plastic, "--model", model, input="n\n")
+    assert (refused.exit_code, "Nothing was learned." in refused.stderr) == (2, True)
+    assert model.read_bytes() == before
+    assert run("learn", plastic, "--model", model, input="y\n").exit_code == 0
+    assert counts(model)["Plastic"] == 4
+    paint(plastic, "Plastic", 2, colour=(40, 40, 200), start=20)
+    again = run("learn", plastic, "--model", model, input="")
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert counts(model)["Plastic"] == 6
+
+
+def test_two_folders_of_nearly_one_name_are_asked_about(tmp_path, model, terminal):
+    for label in ("old paper", "Old-Paper", "glass"):
+        paint(tmp_path / "photos", label, 3, colour=(40, 200, 40))
+    result = run("learn", tmp_path / "photos", "--model", model, *BEGIN, input="n\n")
+    assert result.exit_code == 2
+    assert "old paper is a new class, and there is also Old-Paper" in result.stderr
+    assert not model.exists()

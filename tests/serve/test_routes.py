@@ -44,6 +44,16 @@ def test_an_image_is_learned_and_what_was_thought_before_is_told(client):
     assert second["lesson"] == 2
 
 
+def test_a_new_class_of_nearly_a_known_name_is_told_with_that_name_and_so_is_its_repeated_answer(client):
+    client.post("/v1/learn?label=old%20paper", content=image("red"))
+    key = {"idempotency-key": "abc"}
+    first, again = (client.post("/v1/learn?label=Old-Paper", content=image("red", 1), headers=key) for _ in range(2))
+    assert (first.json()["new_class"], first.json()["similar"]) == (True, "old paper")
+    assert again.json() == first.json()
+    for label in ("Old-Paper", "old%20paper", "glass"):
+        assert client.post(f"/v1/learn?label={label}", content=image("red", 2)).json()["similar"] is None
+
+
 def test_the_files_of_a_form_are_learned_together_and_broken_ones_are_named(client):
     files = [("file", ("a.png", image("red"))), ("file", ("b.png", b"no image")), ("x", ("c.png", image("red", 1)))]
     answer = client.post("/v1/learn?label=red", files=files).json()

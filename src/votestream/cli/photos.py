@@ -13,7 +13,7 @@ import typer
 from votestream.cli.looks import Stages, Views
 from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, stop
 from votestream.common.printing import shown
-from votestream.images.class_folders import some
+from votestream.images.class_folders import some, twins
 from votestream.images.urls import as_place
 from votestream.photos.finding import Offer, PhotoError, offer
 from votestream.photos.sidecar import journal_of, sidecar_of
@@ -68,7 +68,7 @@ def learn(
         bool, typer.Option("--dry-run", help="Only list the classes and what would be learned; write nothing.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="The folder's own folders are the classes, however it looks.")
+        bool, typer.Option("--yes", "-y", help="Do not ask: the folder's own folders are the classes.")
     ] = False,
     max_pixels: MaxPixels = None,
     journal: Annotated[
@@ -105,8 +105,10 @@ def learn(
     found = offer(as_place(photos, follow_redirects), ignore=(model, sidecar_of(model), journal_of(model)))
     for text in found.notes:
         note(text)
+    known = _known_classes(model)
     if found.doubt and not yes:
-        _settle(found, model, dry_run)
+        _settle(found, model, known, dry_run)
+    _settle_twins(found, model, known, dry_run or yes)
     from votestream.photos.learning import rehearse, teach
 
     settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
@@ -221,14 +223,22 @@ def inspect(model: Model, as_json: Json = False) -> None:
         print_report(about, Console())
 
 
-def _settle(found: Offer, model: Path, dry_run: bool) -> None:
-    """Ask whether the folder's own folders are the classes, where they do not look like it."""
-    if model.exists():
-        from votestream.photos.report import report
+def _known_classes(model: Path) -> list[str]:
+    """The model's classes; none where there is no model, or where opening it will say what is wrong with it."""
+    if not model.exists():
+        return []
+    from votestream.photos.report import report
 
-        known = {str(row["label"]) for row in report(model)["classes"]}
-        if known & set(found.labels):
-            return  # it was asked, and agreed to, when the model met them
+    try:
+        return [str(row["label"]) for row in report(model)["classes"]]
+    except PhotoError:
+        return []
+
+
+def _settle(found: Offer, model: Path, known: list[str], dry_run: bool) -> None:
+    """Ask whether the folder's own folders are the classes, where they do not look like it."""
+    if set(known) & set(found.labels):
+        return  # it was asked, and agreed to, when the model met them
     again = f"votestream learn {shlex.quote(str(found.instead))} --model {shlex.quote(str(model))}"
     meant = (
         f"If the classes lie a level deeper, use `{again}`." if found.instead else "Move what is no class elsewhere."
@@ -237,6 +247,22 @@ def _settle(found: Offer, model: Path, dry_run: bool) -> None:
         raise PhotoError(f"{found.doubt} {meant} To learn {some(found.labels, 3)} as classes, add --yes.")
     note(f"{found.doubt} {meant}")
     if not dry_run and not agreed(shown(f"Learn {some(found.labels, 3)} as classes all the same?")):
+        stop("Nothing was learned.", NOTHING)
+
+
+def _settle_twins(found: Offer, model: Path, known: list[str], tell_only: bool) -> None:
+    """Ask, once, whether a new class of nearly the name of another is meant; where nobody can answer, say so."""
+    alike = twins(found.labels, known)
+    for new, old in alike:
+        where = f"{model} knows" if old in known else "there is also"
+        join = " ".join(map(shlex.quote, ("votestream", "rename", str(model), new, old)))
+        note(
+            f"{new} is a new class, and {where} {old}: if they are the same, give both folders one name, or join the "
+            f"classes afterwards by `{join}`."
+        )
+    if not alike or tell_only or not sys.stdin.isatty():
+        return
+    if not agreed(shown(f"Learn {some([new for new, _ in alike], 5)} as classes of their own?")):
         stop("Nothing was learned.", NOTHING)
 
 

@@ -148,6 +148,25 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def twins(labels: Iterable[object], known: Iterable[object]) -> list[tuple[str, str]]:
+    """Names that differ from a known one, or from one before them, in capitals, spaces, hyphens or underscores only.
+
+    >>> twins(["Plastic", "metal", "old_paper"], ["plastic", "metal", "Old Paper"])
+    [('Plastic', 'plastic'), ('old_paper', 'Old Paper')]
+    """
+    there = [composed(str(name)) for name in known]
+    met, found = {_plain_name(name): name for name in there}, []
+    for label in (composed(str(label)) for label in labels):
+        other = met.setdefault(_plain_name(label), label)
+        if other != label and label not in there:
+            found.append((label, other))
+    return found
+
+
+def _plain_name(name: str) -> str:
+    return " ".join(re.split(r"[\s_-]+", name.casefold())).strip()
+
+
 def some(names: Iterable[object], most: int = 10) -> str:
     """Names in a row, the first of them where there are many.
 

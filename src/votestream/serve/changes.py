@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.images.class_folders import composed, some
+from votestream.images.class_folders import composed, some, twins
 from votestream.learners import Learner
 from votestream.serve.journal import Entry
 from votestream.serve.messages import BadRequest, Change, Conflict, Guess, Label, Lesson, NotThere, Problem, Taught
@@ -81,7 +81,8 @@ def _learn(learner: Learner, job: Learn, number: int) -> Made:
         about = {"label": label, "task": job.task, "was": was, "new_class": label not in known}
         entries.append(Entry(number + row, number, "learn", about, job.rows[row]))
         file = None if job.files is None else job.files[row]
-        lessons.append(Lesson(number + row, label, label not in known, guess, file))
+        similar = None if label in known else next((other for _, other in twins([label], known)), None)
+        lessons.append(Lesson(number + row, label, label not in known, guess, file, similar))
         known.add(label)
     return entries, Taught(lessons, job.problems)
 

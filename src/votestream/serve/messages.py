@@ -34,6 +34,7 @@ class Lesson:
     new_class: bool
     was: Guess | None  # None where nothing was known yet
     file: str | None = None
+    similar: str | None = None  # of a new class: a known one of nearly the same name, which may have been meant
 
 
 @dataclass(frozen=True)

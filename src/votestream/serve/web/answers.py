@@ -62,6 +62,7 @@ def _lesson(lesson: Lesson) -> dict[str, Any]:
         "lesson": lesson.lesson,
         "label": lesson.label,
         "new_class": lesson.new_class,
+        "similar": lesson.similar,
         "was": _guess(lesson.was),
     }
 

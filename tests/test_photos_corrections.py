@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import votestream as vs
 from killing import run_and_kill
 from painted import counts, paint, run
+from votestream.photos.correcting import opened
 from votestream.photos.sidecar import journal_of, sidecar_of
 
 COUNTS = {"red": 6, "green": 7, "blue": 8}
@@ -48,6 +50,11 @@ def learn(photos, model):
     return result.stdout
 
 
+def at_a_terminal(monkeypatch):
+    terminal = type("", (), {"stdin": type("", (), {"isatty": lambda: True})})
+    monkeypatch.setattr("votestream.cli.corrections.sys", terminal)
+
+
 # ---- forget -------------------------------------------------------------------------------------
 
 
@@ -55,9 +62,8 @@ def test_forget_takes_the_class_out_and_the_others_photos_stay_known(photos, mod
     result = run("forget", model, "green", "--yes")
     assert result.exit_code == 0
     assert "green is forgotten, 7 photos." in result.stdout
-    assert "the journal is cleared" in result.stderr
+    assert "`votestream undo` takes that back." in result.stderr
     assert counts(model) == {"red": 6, "blue": 8}
-    assert not journal_of(model).exists()
     assert '"green"' not in sidecar_of(model).read_text()
     away = photos.parent / "away"
     shutil.move(photos / "green", away)
@@ -65,6 +71,17 @@ def test_forget_takes_the_class_out_and_the_others_photos_stay_known(photos, mod
     shutil.move(away, photos / "green")
     assert "7 photos of 1 class learned" in learn(photos, model)
     assert counts(model) == COUNTS
+
+
+def test_forget_for_good_keeps_nothing_that_could_bring_the_class_back(photos, model):
+    result = run("forget", model, "green", "--yes", "--for-good")
+    assert result.exit_code == 0
+    assert "no journal is kept beside this model" in result.stderr
+    assert not journal_of(model).exists()
+    assert all(b"green" not in blob for blob in state(model).values())
+    assert "model has no journal" in run("undo", model).stderr.replace(str(model), "model")
+    shutil.rmtree(photos / "green")
+    assert "nothing new" in learn(photos, model)
 
 
 def test_forget_is_what_the_model_does_itself(model):
@@ -77,9 +94,8 @@ def test_forget_is_what_the_model_does_itself(model):
 def test_forget_asks_and_does_nothing_unless_it_is_agreed_to(model, monkeypatch):
     before = state(model)
     result = run("forget", model, "green")
-    assert (result.exit_code, "add --yes" in result.stderr) == (2, True)
-    terminal = type("", (), {"stdin": type("", (), {"isatty": lambda: True})})
-    monkeypatch.setattr("votestream.cli.corrections.sys", terminal)
+    assert (result.exit_code, "Add --yes to confirm." in result.stderr) == (2, True)
+    at_a_terminal(monkeypatch)
     result = run("forget", model, "green", input="n\n")
     assert (result.exit_code, "Nothing was forgotten." in result.stderr) == (2, True)
     assert state(model) == before
@@ -93,7 +109,7 @@ def test_forget_asks_and_does_nothing_unless_it_is_agreed_to(model, monkeypatch)
 def test_a_renamed_class_knows_the_photos_of_its_renamed_folder(photos, model):
     result = run("rename", model, "green", "grün")
     assert result.stdout == "green is called grün now.\n"
-    assert "the journal is cleared" in result.stderr
+    assert "`votestream undo` takes that back." in result.stderr
     assert counts(model) == {"red": 6, "grün": 7, "blue": 8}
     os.rename(photos / "green", photos / "grün")
     assert "nothing new" in learn(photos, model)
@@ -102,7 +118,7 @@ def test_a_renamed_class_knows_the_photos_of_its_renamed_folder(photos, model):
 
 
 def test_a_class_renamed_onto_another_becomes_part_of_it(photos, model):
-    result = run("rename", model, "green", "red")
+    result = run("rename", model, "green", "red", "--yes")
     assert result.stdout == "green is part of red now.\n"
     assert counts(model) == {"red": 13, "blue": 8}
     for path in list((photos / "green").iterdir()):
@@ -111,11 +127,28 @@ def test_a_class_renamed_onto_another_becomes_part_of_it(photos, model):
     assert "nothing new" in learn(photos, model)
 
 
+def test_rename_asks_before_it_joins_two_classes_and_says_what_is_lost(model, monkeypatch):
+    before = state(model)
+    told = "red is a class already, of 6 photos: green, of 7 photos, becomes part of it"
+    result = run("rename", model, "green", "red")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+    assert "no longer tells the two apart. Add --yes to confirm." in result.stderr
+    at_a_terminal(monkeypatch)
+    result = run("rename", model, "green", "red", input="n\n")
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "Nothing was renamed." in result.stderr
+    assert state(model) == before
+    assert run("rename", model, "green", "red", input="y\n").exit_code == 0
+    assert counts(model) == {"red": 13, "blue": 8}
+
+
 def test_labels_that_are_numbers_are_named_by_their_digits(photos, model):
     files = sorted((photos / "red").iterdir())
     vs.ImageClassifier("pixels").partial_fit(files, [0, 0, 0, 1, 1, 2]).save(model)
     sidecar_of(model).unlink()
-    run("rename", model, "0", "1")
+    run("rename", model, "0", "1", "--yes")
     run("forget", model, "2", "--yes")
     assert counts(model) == {1: 5}
 
@@ -123,16 +156,69 @@ def test_labels_that_are_numbers_are_named_by_their_digits(photos, model):
 # ---- undo after a change ------------------------------------------------------------------------
 
 
-def test_undo_reaches_back_to_a_change_of_classes_and_no_further(photos, model):
+def noted(model):
+    """Digest and class of the photos that are known."""
+    return sorted(re.findall(r'^([0-9a-f]{32}) \d+ (".*")$', sidecar_of(model).read_text(), re.M))
+
+
+CHANGED = {
+    "rename": [("rename", "green", "grey")],
+    "join": [("rename", "green", "red", "--yes")],
+    "forget": [("forget", "green", "--yes")],
+    "several": [("rename", "green", "grey"), ("forget", "red", "--yes"), ("rename", "grey", "blue", "--yes")],
+}
+
+
+@pytest.mark.parametrize("keep", [0, 5], ids=["all", "few"])
+@pytest.mark.parametrize("case", CHANGED)
+def test_undo_takes_back_changes_of_classes_byte_for_byte_and_the_photos_are_known_as_before(
+    photos, model, monkeypatch, case, keep
+):
+    """Also where most photos are older than the journal."""
+    if keep:
+        paint(photos, "red", 6, start=50)
+        monkeypatch.setattr("votestream.photos.taught_model.CALL", 2)
+        assert run("learn", photos, "--model", model, "--journal", keep).exit_code == 0
+    before, known, was = model.read_bytes(), noted(model), counts(model)
+    for change, *arguments in CHANGED[case]:
+        assert run(change, model, *arguments).exit_code == 0
+    assert counts(model) != was
+    paint(photos, "later", 3, colour=(250, 250, 0), start=70)
+    run("learn", photos, "--model", model)
+    assert run("undo", model, "--last-run").exit_code == 0
+    for _ in CHANGED[case]:
+        told = run("undo", model)
+        assert told.exit_code == 0, told.output
+        assert told.stdout.startswith("Taken back: ")
+    assert model.read_bytes() == before
+    shutil.rmtree(photos / "later")
+    assert "nothing new" in learn(photos, model)
+    assert noted(model) == known
+
+
+def test_undo_lists_what_it_can_take_back_and_names_the_files(photos, model):
     run("rename", model, "green", "grey")
-    renamed = model.read_bytes()
-    assert "Nothing can be taken back" in run("undo", model).stderr
     os.rename(photos / "green", photos / "grey")
-    paint(photos, "red", 3, start=50)
+    paint(photos, "red", 2, start=50)
     learn(photos, model)
-    assert "the journal reaches back 3." in run("undo", model, "--lessons", 4).stderr
-    run("undo", model, "--lessons", 3)
-    assert model.read_bytes() == renamed
+    before = state(model)
+    listed = run("undo", model, "--list")
+    assert listed.exit_code == 0
+    assert state(model) == before
+    lines = listed.stdout.splitlines()
+    assert sorted(line.partition(str(photos))[2] for line in lines[:2]) == [
+        "/red/photo 50.png: red",
+        "/red/photo 51.png: red",
+    ]
+    assert lines[2].endswith("green renamed to grey")
+    assert lines[-1] == "Take back the newest N of them: --lessons N."
+    assert len(lines) == 2 + 1 + 21 + 1
+    told = run("undo", model, "--last-run")
+    assert "2 photos taken back: red 2." in told.stdout
+    assert f"{photos}/red/photo 50.png" in told.stdout
+    told = run("undo", model, "--lessons", 3)
+    assert told.stdout.startswith("Taken back: green renamed to grey.\n2 photos taken back: ")
+    assert run("undo", model, "--list", "--last-run").exit_code == 2
 
 
 # ---- merge --------------------------------------------------------------------------------------
@@ -196,7 +282,10 @@ WRONG = {
     "forget the only class": (lambda f: ["forget", f / "one", "red", "--yes"], "'red' is the only class"),
     "forget without a model": (lambda f: ["forget", f / "none", "red", "--yes"], "There is no model file at"),
     "rename nobody": (lambda f: ["rename", f / "m", "pink", "rose"], "knows no class pink"),
-    "rename onto another": (lambda f: ["rename", f / "paper's", "red", "blue"], "cannot make one class of two"),
+    "rename onto another": (
+        lambda f: ["rename", f / "paper's", "red", "blue", "--yes"],
+        "cannot make one class of two",
+    ),
     "rename features": (lambda f: ["rename", f / "features", "a", "b"], "taught on features"),
     "merge two learners": (lambda f: ["merge", f / "m", f / "slda", "--out", f / "new"], "merge"),
     "merge exemplars": (lambda f: ["merge", f / "paper's", f / "m", "--out", f / "new"], "merge"),
@@ -227,11 +316,13 @@ def test_a_change_killed_at_any_write_has_been_or_has_not(photos, model, monkeyp
     start, command = state(model), (change, model, *CHANGES[change])
     steps = run_and_kill(monkeypatch, 0, moment, *command)
     changed = model.read_bytes()
-    assert steps == 4
+    assert steps == 6
     for step in range(1, steps + 1):
         for path, blob in start.items():
             path.write_bytes(blob)
         run_and_kill(monkeypatch, step, moment, *command)
+        with opened(model):  # as any command does, it finishes what was begun
+            pass
         done = model.read_bytes() == changed
         assert done or model.read_bytes() == start[model]
         if done and change == "rename":

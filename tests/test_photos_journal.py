@@ -135,7 +135,7 @@ def test_what_undo_cannot_do_is_said_and_nothing_is_changed(photos, model, tmp_p
     vs.load(model).partial_fit([photos / "red" / "photo 1.png"], ["red"]).save(model)
     assert "does not lead to the model as it is now" in refused(model)
     journal_of(model).unlink()
-    assert "there is no shop.safetensors.journal" in refused(model)
+    assert "has no journal. None is kept with `votestream learn --journal 0`" in refused(model)
 
 
 # ---- what the journal holds ---------------------------------------------------------------------

@@ -54,6 +54,9 @@ def test_processes_learn_a_folder_as_this_process_does_with_the_same_report(phot
     )
     assert len(noted) == 24
     assert noted == expected
+    refused = run("undo", model)
+    assert refused.exit_code == 2
+    assert "of photos that several workers learned (--on)" in " ".join(refused.stderr.split())
 
 
 def test_no_photo_is_learned_twice_by_whomever(photos, model, here):

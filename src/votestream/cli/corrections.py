@@ -13,7 +13,9 @@ from votestream.common.printing import shown
 from votestream.images.class_folders import some
 from votestream.photos.finding import PhotoError
 
-CLEARED = "the journal is cleared: `votestream undo` reaches back to this change, and no further."
+FOR_GOOD = "no journal is kept beside this model: that cannot be taken back."
+BACK = "`votestream undo` takes that back."
+LISTED = 40  # steps; there may be a thousand
 
 app = typer.Typer()
 
@@ -23,19 +25,45 @@ Model = Annotated[Path, typer.Argument(help="The model file.", show_default=Fals
 @app.command(epilog=CODES)
 def undo(
     model: Model,
-    lessons: Annotated[int, typer.Option(min=1, help="How many photos to take back, the newest first.")] = 1,
+    lessons: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many photos to take back, the newest first.", show_default="1"),
+    ] = None,
+    last_run: Annotated[bool, typer.Option("--last-run", help="Take back all that the last run did.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Only list what can be taken back, the newest first.")] = False,
 ) -> None:
-    """Take back the photos that were learned last, as if they had never been; as far as MODEL.journal reaches."""
+    """Take back the photos that were learned last, as if they had never been learned.
+
+    A class that was renamed or forgotten since is taken back too, and counts as one photo.
+    MODEL.journal says how far back it goes: 1,000 photos, unless `learn --journal` says otherwise.
+
+    Example: votestream undo shop.safetensors --last-run
+    """
+    if sum((lessons is not None, last_run, listed)) > 1:
+        raise typer.BadParameter("give one of --lessons, --last-run and --list", param_hint="--lessons")
     from votestream.photos.correcting import undo as take_back
+    from votestream.photos.correcting import undoable
     from votestream.photos.report import count
 
-    done = take_back(model, lessons)
-    by_class = (f"{label} {number:,}" for label, number in sorted(done.photos.items(), key=lambda pair: str(pair[0])))
-    lines = [f"{count(lessons, 'photo')} taken back: {some(by_class)}."]
+    if listed:
+        steps = undoable(model)
+        for number, step in enumerate(steps[:LISTED], 1):
+            told = f"{step.what}: {step.label}" if step.photo else step.what
+            typer.echo(shown(f"{number:>5}  {step.when}  {told}"))
+        if len(steps) > LISTED:
+            typer.echo(f"And {len(steps) - LISTED:,} older ones.")
+        typer.echo("Take back the newest N of them: --lessons N.")
+        return
+    done = take_back(model, None if last_run else lessons or 1)
+    lines = [f"Taken back: {step.what}." for step in done.steps if not step.photo]
+    if photos := [step.what for step in done.steps if step.photo]:
+        by_class = (f"{label} {n:,}" for label, n in sorted(done.photos.items(), key=lambda pair: str(pair[0])))
+        lines += [f"{count(len(photos), 'photo')} taken back: {some(by_class)}.", f"  {some(photos, 5)}"]
     if done.gone:
         lines.append(f"No longer known: {some(done.gone)}.")
     lines.append(f"{model} has learned {count(done.total, 'photo')} now; {done.left:,} more can be taken back.")
-    lines.append("Photos that still lie in their folders are learned again by the next `votestream learn`.")
+    if photos:
+        lines.append("Photos that still lie in their folders are learned again by the next `votestream learn`.")
     for line in lines:
         typer.echo(shown(line))
 
@@ -45,21 +73,29 @@ def forget(
     model: Model,
     label: Annotated[str, typer.Argument(help="The class to take out.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    for_good: Annotated[
+        bool,
+        typer.Option("--for-good", help="Keep nothing that could bring it back: the journal is deleted."),
+    ] = False,
 ) -> None:
-    """Take a class out of a model, with all that it has learned of it. There is no way back: keep a copy of it."""
+    """Take a class out of a model, with all that was learned of it.
+
+    `votestream undo` brings it back, unless --for-good is given: the journal holds what is needed for that.
+
+    Example: votestream forget shop.safetensors litter
+    """
     if not yes:
         if not sys.stdin.isatty():
-            raise PhotoError(f"What the model knows of {label} cannot be had back: add --yes if that is meant.")
+            lasting = "permanently " if for_good else ""
+            raise PhotoError(f"This {lasting}deletes {label!r} from {model}. Add --yes to confirm.")
         if not agreed(shown(f"Forget all that {model} has learned of {label}?")):
             stop("Nothing was forgotten.", NOTHING)
     from votestream.photos.correcting import forget as take_out
     from votestream.photos.report import count
 
-    photos = take_out(model, label)
-    typer.echo(
-        shown(f"{label} is forgotten, {count(photos, 'photo')}. Its folder, if it is offered again, is learned anew.")
-    )
-    note(CLEARED)
+    photos, undoable = take_out(model, label, for_good)
+    typer.echo(shown(f"{label} is forgotten, {count(photos, 'photo')}. Its folder, if offered again, is learned anew."))
+    note(BACK if undoable else FOR_GOOD)
 
 
 @app.command(epilog=CODES)
@@ -67,13 +103,34 @@ def rename(
     model: Model,
     old: Annotated[str, typer.Argument(help="The class as it is called now.", show_default=False)],
     new: Annotated[str, typer.Argument(help="Its new name.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Join two classes without a question.")] = False,
 ) -> None:
-    """Give a class another name; with the name of another class, the two become one. Rename its folder too."""
-    from votestream.photos.correcting import rename as give_name
+    """Give a class another name. With the name of another class the two become one, after a question.
 
-    joined = give_name(model, old, new)
-    typer.echo(shown(f"{old} is part of {new} now." if joined else f"{old} is called {new} now."))
-    note(CLEARED)
+    Rename its folder too: photos are learned under their folder's name.
+
+    Example: votestream rename shop.safetensors plastik plastic
+    """
+    from votestream.photos.correcting import rename as give_name
+    from votestream.photos.report import count
+
+    def join(mine: int, theirs: int) -> bool:
+        told = (
+            f"{new} is a class already, of {count(theirs, 'photo')}: {old}, of {count(mine, 'photo')}, becomes part of "
+            "it, and the model no longer tells the two apart."
+        )
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise PhotoError(f"{told} Add --yes to confirm.")
+        note(told)
+        return agreed(shown(f"Join {old} and {new}?"))
+
+    done = give_name(model, old, new, join)
+    if done is None:
+        stop("Nothing was renamed.", NOTHING)
+    typer.echo(shown(f"{old} is part of {new} now." if done.joined else f"{old} is called {new} now."))
+    note(BACK if done.undoable else FOR_GOOD)
 
 
 @app.command(epilog=CODES)

@@ -2,6 +2,7 @@
 
 A lesson is one row learned. Lessons stand in the calls of `partial_fit` that learned them, since learners take
 mini-batches from where a call begins; replaying the same calls on the same device gives the same model, bit for bit.
+Classes that were renamed or forgotten stand between the calls, and are renamed and forgotten again.
 
 A journal file is written before its model, and holds fingerprints of the model before and after the change. Whoever
 was killed between the two writes left a model with the first fingerprint: `open_journal` finishes the change by replay.
@@ -36,9 +37,38 @@ class Call:
     labels: list[Label]
     task: Label | None
     keys: list[str]  # by which the owner of the journal knows each lesson again
+    names: list[str]  # for people; empty where nobody told any
+    run: str = ""  # what the owner of the journal did it with, the same for all calls of one run
 
     def first(self, n: int) -> Call:
-        return Call(self.features[:n], self.labels[:n], self.task, self.keys[:n])
+        return replace(
+            self, features=self.features[:n], labels=self.labels[:n], keys=self.keys[:n], names=self.names[:n]
+        )
+
+    def again(self, learner: Any) -> None:
+        learner.partial_fit(self.features, self.labels, task=self.task)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    """A class that was renamed, or that was forgotten: it has no new name."""
+
+    old: Label
+    new: Label | None
+    keys: list[str]  # of the lessons older than the journal that were of the class
+    run: str = ""
+
+    def again(self, learner: Any) -> None:
+        if self.new is None:
+            learner.forget(self.old)
+        else:
+            learner.rename(self.old, self.new)
+
+    def __len__(self) -> int:
+        return 0
 
 
 class Journal:
@@ -54,45 +84,107 @@ class Journal:
     ['low', 'middle']
     """
 
-    def __init__(self, base: Any, calls: list[Call] | None = None) -> None:
+    def __init__(self, base: Any, calls: list[Call | ClassChange] | None = None) -> None:
         self.base = base
-        self.calls = calls or []
+        self.calls: list[Call | ClassChange] = calls or []
         self._marks: list[tuple[int, Any]] = []  # copies of the learner after so many calls: `trim` begins with one
 
     def __len__(self) -> int:
-        return sum(len(call.labels) for call in self.calls)
+        """How many lessons it holds."""
+        return sum(map(len, self.calls))
 
     @property
     def labels(self) -> list[Label]:
-        return [label for call in self.calls for label in call.labels]
+        """Of each lesson, as it was learned."""
+        return [label for call in self.calls if isinstance(call, Call) for label in call.labels]
 
     @property
     def keys(self) -> list[str]:
-        return [key for call in self.calls for key in call.keys]
+        return [key for call in self.calls if isinstance(call, Call) for key in call.keys]
 
-    def add(self, features: Any, labels: list[Label], task: Label | None, keys: list[str]) -> None:
-        self.calls.append(Call(np.asarray(features, np.float32), labels, task, keys))
+    @property
+    def now(self) -> list[tuple[str, Label]]:
+        """Key and label of each lesson as it counts now: after the classes that were renamed and forgotten since."""
+        found: list[tuple[str, Label]] = []
+        for call in self.calls:
+            if isinstance(call, Call):
+                found += zip(call.keys, call.labels, strict=True)
+            elif call.new is None:
+                found = [(key, label) for key, label in found if label != call.old]
+            else:
+                found = [(key, call.new if label == call.old else label) for key, label in found]
+        return found
+
+    @property
+    def since_change(self) -> int:
+        """The number of the first lesson after the last change of classes."""
+        changes = [place for place, call in enumerate(self.calls) if isinstance(call, ClassChange)]
+        return sum(map(len, self.calls[: changes[-1]])) if changes else 0
+
+    def add(
+        self,
+        features: Any,
+        labels: list[Label],
+        task: Label | None,
+        keys: list[str],
+        names: list[str] | None = None,
+        run: str = "",
+    ) -> None:
+        self.calls.append(Call(np.asarray(features, np.float32), labels, task, keys, names or [], run))
+
+    def add_change(self, old: Label, new: Label | None, keys: list[str], run: str = "") -> None:
+        """A class renamed, or forgotten where it has no new name; `keys` of older lessons are for who undoes it."""
+        self.calls.append(ClassChange(old, new, keys, run))
 
     def replayed(self) -> Any:
         """The learner after the last lesson; `base` stays as it is."""
         learner = copy.deepcopy(self.base)
         for call in self.calls:
-            learner.partial_fit(call.features, call.labels, task=call.task)
+            call.again(learner)
         return learner
 
+    def parted(self, n: int) -> tuple[Journal, list[Call | ClassChange]]:
+        """The journal without its last n steps, lessons and changes of classes, and these, the newest first."""
+        calls, taken = list(self.calls), list[Call | ClassChange]()
+        while n > 0 and calls:
+            call = calls.pop()
+            if isinstance(call, ClassChange) or len(call) <= n:
+                n -= len(call) or 1
+                taken.append(call)
+                continue
+            left = len(call) - n
+            calls.append(call.first(left))
+            kept = replace(call, features=call.features[left:], labels=call.labels[left:], keys=call.keys[left:])
+            taken.append(replace(kept, names=call.names[left:]))
+            n = 0
+        return Journal(self.base, calls), taken
+
     def without_last(self, n: int) -> Journal:
-        """The journal as if the last n lessons had never been."""
-        calls, left = [], len(self) - n
-        for call in self.calls:
-            if left > 0:
-                calls.append(call.first(left))
-            left -= len(call.labels)
-        return Journal(self.base, calls)
+        """The journal as if the last n steps had never been: lessons, and changes of classes."""
+        return self.parted(n)[0]
+
+    @property
+    def steps(self) -> int:
+        """How many steps can be taken back."""
+        return sum(len(call) or 1 for call in self.calls)
+
+    @property
+    def last_run(self) -> int:
+        """How many steps the newest run took."""
+        found = 0
+        for call in reversed(self.calls):
+            if call.run != self.calls[-1].run:
+                break
+            found += len(call) or 1
+        return found
 
     def relabelled(self, changes: dict[int, tuple[Label, str]]) -> Journal:
         """The journal with other labels and keys for some lessons, counted from 0."""
-        calls, start = [], 0
+        calls, start = list[Call | ClassChange](), 0
         for call in self.calls:
+            if isinstance(call, ClassChange):
+                calls.append(call)
+                continue
             old = enumerate(zip(call.labels, call.keys, strict=True), start)
             new = [changes.get(number, pair) for number, pair in old]
             calls.append(replace(call, labels=[label for label, _ in new], keys=[key for _, key in new]))
@@ -102,7 +194,7 @@ class Journal:
     def mark(self, learner: Any, every: int) -> None:
         """Keep a copy of the learner as the last call left it, if the last copy is `every` lessons old."""
         last = self._marks[-1][0] if self._marks else 0
-        if sum(len(call.labels) for call in self.calls[last:]) >= every:
+        if sum(map(len, self.calls[last:])) >= every:
             self._marks.append((len(self.calls), copy.deepcopy(learner)))
 
     def trim(self, keep: int, to_a_mark: bool = False) -> bool:
@@ -111,8 +203,8 @@ class Journal:
         Only as far as to a mark, if asked: no call is learned again for it.
         """
         left, old = len(self), 0
-        while old < len(self.calls) and left - len(self.calls[old].labels) >= keep:
-            left -= len(self.calls[old].labels)
+        while old < len(self.calls) and left - len(self.calls[old]) >= keep:
+            left -= len(self.calls[old])
             old += 1
         passed = [mark for mark in self._marks if mark[0] <= old]
         done, base = passed[-1] if passed else (0, self.base)
@@ -154,18 +246,27 @@ def write_journal(path: Path, journal: Journal, before: str | None, after: str |
     """Write it, whole or not at all. `before` is the fingerprint of the model on disk, `after` of the one to come."""
     base = journal.base
     taught = base._is_fitted()
+    calls = [call for call in journal.calls if isinstance(call, Call)]
+    changes = [
+        [place, call.old, call.new, call.keys, call.run]
+        for place, call in enumerate(journal.calls)
+        if isinstance(call, ClassChange)
+    ]
     header = {
-        "journal": 1,
+        "journal": 2 if changes else 1,  # version 0.2.0 reads 1, and would replay a 2 without its changes
         "before": before,
         "after": after,
-        "calls": [[len(call.labels), call.task] for call in journal.calls],
+        "calls": [[len(call), call.task] for call in calls],
+        "runs": [call.run for call in calls],
+        "names": [call.names for call in calls],
+        "changes": changes,
         "labels": journal.labels,
         "keys": journal.keys,
         "base": base._header() if taught else {"learner": base.name, "params": base.get_params(deep=False)},
     }
     arrays = joined({"base": base._saved_arrays() if taught else {}})
-    if journal.calls:
-        arrays["features"] = np.concatenate([call.features for call in journal.calls])
+    if calls:
+        arrays["features"] = np.concatenate([call.features for call in calls])
     model_files.write(path, header, arrays)
 
 
@@ -173,16 +274,22 @@ def read_journal(path: Path, make: Make) -> tuple[Journal, str | None, str | Non
     """The journal and both fingerprints; anything else in the file is a ValueError."""
     header, arrays = model_files.read(path)
     try:
-        demand(header["journal"] == 1, f"{path} is a journal of another version")
+        demand(header["journal"] in (1, 2), f"{path} is a journal of another version")
         sizes = [n for n, _ in header["calls"]]
         n, labels, keys = sum(sizes), header["labels"], header["keys"]
         demand(len(labels) == len(keys) == n and all(size > 0 for size in sizes), f"{path} holds other lessons")
         features = take(arrays, "features", np.float32, (n, None)) if n else np.empty((0, 0), np.float32)
-        calls, start = [], 0
-        for size, task in header["calls"]:
+        runs, names = header.get("runs", [""] * len(sizes)), header.get("names", [[]] * len(sizes))
+        demand(len(runs) == len(names) == len(sizes), f"{path} holds other lessons")
+        calls, start = list[Call | ClassChange](), 0
+        for (size, task), run, named in zip(header["calls"], runs, names, strict=True):
             rows = slice(start, start + size)
-            calls.append(Call(features[rows], labels[rows], task, keys[rows]))
+            demand(len(named) in (0, size) and isinstance(run, str), f"{path} holds other lessons")
+            calls.append(Call(features[rows], labels[rows], task, keys[rows], [str(name) for name in named], run))
             start += size
+        for place, old, new, of_class, run in header.get("changes", []):
+            demand(isinstance(place, int) and 0 <= place <= len(calls), f"{path} holds other changes")
+            calls.insert(place, ClassChange(old, new, [str(key) for key in of_class], str(run)))
         return Journal(make(header["base"], part_of(arrays, "base")), calls), header["before"], header["after"]
     except (KeyError, TypeError) as problem:
         raise model_files.ModelFileError(f"{path} is no journal ({problem!r})") from None
@@ -202,7 +309,7 @@ def is_journal(start: bytes) -> bool:
     >>> is_journal(b""), is_journal(b"Dear diary")
     (True, False)
     """
-    return not start or b'\\"journal\\": 1' in start
+    return not start or any(b'\\"journal\\": %d' % version in start for version in (1, 2))
 
 
 def fingerprint(learner: Any) -> str | None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from votestream.core.merge import merge
 from votestream.images.class_folders import composed, some
-from votestream.life.journal import is_journal, lessons_in
+from votestream.life.journal import Call, ClassChange, is_journal, lessons_in
 from votestream.photos.finding import PhotoError
 from votestream.photos.lock import alone
 from votestream.photos.opening import as_sentence, check_target, load_on_photos
@@ -21,52 +21,94 @@ from votestream.photos.taught_model import KEPT, TaughtModel, folder_name
 from votestream.pipeline import ImageClassifier
 
 
+class Step(NamedTuple):
+    """Something that can be taken back: a photo that was learned, or a change of classes."""
+
+    what: str  # the photo's name, or what was done
+    label: Any
+    photo: bool
+    when: str  # to the minute; empty in journals of version 0.2.0
+
+
 @dataclass(frozen=True)
 class Undone:
     """What was taken back, and what is left."""
 
-    photos: Counter[Any]  # of each class
+    steps: list[Step]  # the newest first
     gone: list[Any]  # classes that the model no longer knows
     total: int
-    left: int  # lessons that could be taken back too
+    left: int  # steps that could be taken back too
+
+    @property
+    def photos(self) -> Counter[Any]:
+        """Of each class."""
+        return Counter(step.label for step in self.steps if step.photo)
 
 
-def undo(path: Path, lessons: int) -> Undone:
-    """Take back the last lessons, as if they had never been."""
+def undo(path: Path, steps: int | None) -> Undone:
+    """Take back the last steps, photos and changes of classes, as if they had never been; None: all of the last run."""
     with opened(path) as taught:
-        journal, before = taught.journal, taught.labels
-        _check_reach(taught, lessons)
-        taken = Counter(journal.labels[len(journal) - lessons :])
-        taught.take_back(lessons)
+        before = taught.labels
+        _check_reach(taught, steps)
+        taken = taught.take_back(taught.journal.last_run if steps is None else steps)
         taught.close()
         gone = [label for label in before if label not in taught.labels]
-        return Undone(taken, gone, taught.total, min(len(taught.journal), taught.total - 1))
+        return Undone(_as_steps(taken), gone, taught.total, _reach(taught))
 
 
-def forget(path: Path, name: str) -> int:
-    """Take a class out of the model; how many of its photos it had learned."""
+def undoable(path: Path) -> list[Step]:
+    """What can be taken back, the newest first."""
     with opened(path) as taught:
-        label = own_label(taught.model, name)
-        before = taught.total
-        _change(
-            taught, lambda: taught.model.forget(label), lambda folder: None if folder == folder_name(label) else folder
-        )
-        return before - taught.total
+        _check_reach(taught, 0)
+        return _as_steps(list(reversed(taught.journal.calls)))
 
 
-def rename(path: Path, old: str, new: str) -> bool:
-    """Give a class another name; whether it became part of a class that had that name."""
+def _as_steps(calls: list[Call | ClassChange]) -> list[Step]:
+    steps = []
+    for call in calls:
+        when = call.run[:16]
+        if isinstance(call, ClassChange):
+            what = f"{call.old} forgotten" if call.new is None else f"{call.old} renamed to {call.new}"
+            steps.append(Step(what, call.old, False, when))
+        else:
+            names = call.names or ["a photo"] * len(call)
+            steps += [Step(name, label, True, when) for name, label in zip(names, call.labels, strict=True)][::-1]
+    return steps
+
+
+def forget(path: Path, name: str, for_good: bool = False) -> tuple[int, bool]:
+    """Take a class out of the model; how many of its photos it had learned, and whether that can be taken back."""
+    with opened(path) as taught:
+        label, before = own_label(taught.model, name), taught.total
+        _change(taught, label, None, for_good)
+        return before - taught.total, bool(taught.keep)
+
+
+class Renamed(NamedTuple):
+    joined: bool  # it became part of a class that had that name
+    undoable: bool
+
+
+def rename(path: Path, old: str, new: str, join: Callable[[int, int], bool]) -> Renamed | None:
+    """Give a class another name; with that of another class, `join` is asked, told how many photos each has.
+
+    None where it says no.
+    """
     with opened(path) as taught:
         label, names = own_label(taught.model, old), own_names(taught.model)
-        other = names.get(new, composed(new))
-        before, after = folder_name(label), folder_name(other)
-        _change(taught, lambda: taught.model.rename(label, other), lambda folder: after if folder == before else folder)
-        return other in names.values()
+        other = names.get(new, names.get(composed(new), composed(new)))
+        joins = other in names.values() and other != label
+        if joins:
+            counts = dict(zip(taught.labels, taught.model.class_counts_.tolist(), strict=True))
+            if not join(counts[label], counts[other]):
+                return None
+        _change(taught, label, other)
+        return Renamed(joins, bool(taught.keep))
 
 
-def _change(taught: TaughtModel, change: Callable[[], object], renamed: Callable[[str], str | None]) -> None:
+def _change(taught: TaughtModel, old: Any, new: Any, for_good: bool = False) -> None:
     try:
-        taught.change_classes(change, renamed)
+        taught.change_class(old, new, for_good)
     except ValueError as problem:
         raise PhotoError(f"{taught.path}: {as_sentence(problem)}") from None
 
@@ -129,7 +171,9 @@ def opened(path: Path) -> Iterator[TaughtModel]:
             raise PhotoError(
                 f"{path} was begun with {model.learner_.name}, which counts no photos: change it in Python."
             )
-        taught = TaughtModel(path, model, keep=lessons_in(journal_of(path)) or KEPT)  # as long as it is
+        journal = journal_of(path)
+        # As long as it is; where whoever taught the model wished for none, none is begun.
+        taught = TaughtModel(path, model, keep=(lessons_in(journal) or KEPT) if journal.exists() else 0)
         taught.save()
         yield taught
 
@@ -142,18 +186,24 @@ def counting_photos(path: Path) -> ImageClassifier:
     return model
 
 
-def _check_reach(taught: TaughtModel, lessons: int) -> None:
-    path, reach = taught.path, len(taught.journal)
+def _reach(taught: TaughtModel) -> int:
+    """How many steps can be taken back: something has to stay."""
+    return max(0, taught.journal.steps - (not taught.journal.base._is_fitted()))
+
+
+def _check_reach(taught: TaughtModel, steps: int | None) -> None:
+    path, journal = taught.path, taught.journal
     if taught.problem:
         raise PhotoError(f"Nothing can be taken back: {taught.problem}.")
     if not journal_of(path).exists():
         raise PhotoError(
-            f"Nothing can be taken back: there is no {journal_of(path).name}, which `votestream learn` keeps unless it "
-            "is given --journal 0."
+            f"Nothing can be taken back: {path} has no journal. None is kept with `votestream learn --journal 0`, of "
+            "photos that several workers learned (--on), and by `votestream merge` and `forget --for-good`."
         )
-    if lessons > reach:
-        raise PhotoError(f"{lessons:,} lessons cannot be taken back: the journal reaches back {reach:,}.")
-    if lessons == taught.total:
+    steps = journal.last_run if steps is None else steps
+    if steps > journal.steps:
+        raise PhotoError(f"{steps:,} lessons cannot be taken back: the journal reaches back {journal.steps:,}.")
+    if steps > _reach(taught):
         raise PhotoError(
             f"That would take back all that {path} has learned: delete it with {sidecar_of(path).name} and "
             f"{journal_of(path).name} to begin anew, or name fewer lessons."

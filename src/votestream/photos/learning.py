@@ -222,7 +222,8 @@ class Teacher:
         mine = [self.own.get(label, label) for label in labels]
         digests = [reading.digests.content for reading in batch]
         with one_thread():  # steps too small to share, while the other cores read and look
-            self.taught.learn(features, mine, self.lesson.task, digests)
+            names = [str(reading.photo.path) for reading in batch]
+            self.taught.learn(features, mine, self.lesson.task, digests, names)
         for label in labels:
             self._count(label)
         if time.monotonic() - self.saved_at >= self.saving_took * (1 / SAVING - 1):

@@ -6,7 +6,10 @@ not count (see `sidecar`) or is done again (see `life.journal`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import secrets
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,18 @@ from numpy.typing import NDArray
 from votestream.core.registry import create, from_parts
 from votestream.images.class_folders import composed
 from votestream.learners import Learner
-from votestream.life.journal import Journal, Make, fingerprint, is_journal, open_journal, write_journal
+from votestream.life.journal import (
+    Call,
+    ClassChange,
+    Journal,
+    Make,
+    fingerprint,
+    is_journal,
+    open_journal,
+    write_journal,
+)
 from votestream.photos.finding import PhotoError
-from votestream.photos.sidecar import LearnedPhotos, check_place, journal_of, sidecar_of
+from votestream.photos.sidecar import Entry, LearnedPhotos, check_place, journal_of, sidecar_of
 from votestream.pipeline import ImageClassifier
 
 KEPT = 1000  # lessons in a journal unless another number is asked for
@@ -41,6 +53,7 @@ class TaughtModel:
 
     def __init__(self, path: Path, model: ImageClassifier, keep: int = KEPT) -> None:
         self.path, self.keep = path, keep
+        self.run = f"{datetime.now():%Y-%m-%d %H:%M:%S} {secrets.token_hex(4)}"  # two may begin in one second
         check_place(journal_of(path), "keeps the newest lessons", is_journal)
         learner = model._learner()
         self._saved = fingerprint(learner)
@@ -54,7 +67,7 @@ class TaughtModel:
         self._journal_outdated = self.trim() or bool(opened.problem)
 
     def _open_sidecar(self) -> LearnedPhotos:
-        pairs = zip(self.journal.keys, map(folder_name, self.journal.labels), strict=True)
+        pairs = [(key, folder_name(label)) for key, label in self.journal.now]
         try:
             return LearnedPhotos(self.path, self.total, pairs, fingerprint(self.model._learner()))
         except OSError as problem:
@@ -69,7 +82,14 @@ class TaughtModel:
         """Photos learned."""
         return int(self.model.class_counts_.sum()) if self.model._is_fitted() else 0
 
-    def learn(self, features: NDArray[np.float32], labels: list[Any], task: str | None, digests: list[str]) -> None:
+    def learn(
+        self,
+        features: NDArray[np.float32],
+        labels: list[Any],
+        task: str | None,
+        digests: list[str],
+        names: list[str] | None = None,
+    ) -> None:
         """Learn photos by their features, in calls of whole mini-batches."""
         rows = self.model._learner().batch_size
         step = max(1, CALL // rows) * rows
@@ -77,7 +97,8 @@ class TaughtModel:
             call = slice(start, start + step)
             self.model.partial_fit_features(features[call], labels[call], task)
             if self.keep:
-                self.journal.add(features[call], labels[call], task, digests[call])
+                named = None if names is None else names[call]
+                self.journal.add(features[call], labels[call], task, digests[call], named, self.run)
                 self.journal.mark(self.model._learner(), max(1, self.keep // 2))
         self.sidecar.note(zip(digests, map(folder_name, labels), strict=True))
         self.unsaved = True
@@ -94,7 +115,7 @@ class TaughtModel:
         if not self.keep:
             return None
         for number, (key, taught) in enumerate(zip(self.journal.keys, self.journal.labels, strict=True)):
-            if key == digest and folder_name(taught) == label:
+            if number >= self.journal.since_change and key == digest and folder_name(taught) == label:
                 return number
         return None
 
@@ -104,24 +125,56 @@ class TaughtModel:
         self.save()
         self._replay(self.journal.relabelled({number: (label, keys[number]) for number, label in changes.items()}))
 
-    def take_back(self, lessons: int) -> None:
-        """Take back the last lessons, as if they had never been."""
-        self._replay(self.journal.without_last(lessons))
+    def take_back(self, steps: int) -> list[Call | ClassChange]:
+        """Take back the last lessons and changes of classes, as if they had never been; which these were."""
+        journal, taken = self.journal.parted(steps)
+        changes = [step for step in taken if isinstance(step, ClassChange)]
+        if not changes:
+            self._replay(journal)
+            return taken
+        older = self._older()
+        for change in changes:
+            old, left = folder_name(change.old), Counter(change.keys)
+            if change.new is None:
+                older += [(digest, old) for digest in change.keys]
+            for place, (digest, label) in enumerate(older if change.new is not None else ()):
+                if label == folder_name(change.new) and left[digest]:
+                    left[digest] -= 1
+                    older[place] = digest, old
+        self.journal = journal
+        self.model = ImageClassifier(self.model.backbone_, journal.replayed())
+        self._put_with(older)
+        return taken
 
-    def change_classes(self, change: Callable[[], object], renamed: Callable[[str], str | None]) -> None:
-        """Change the classes of the model: `renamed` tells the new name of one, None where it is gone.
+    def change_class(self, old: Any, new: Any = None, for_good: bool = False) -> None:
+        """Rename a class, or forget it where there is no new name; `for_good`, nothing is kept to take that back."""
+        older = self._older()
+        before, after = folder_name(old), None if new is None else folder_name(new)
+        of_class = [digest for digest, label in older if label == before]
+        if new is None:
+            self.model.forget(old)
+        else:
+            self.model.rename(old, new)
+        self.journal.add_change(old, new, of_class, self.run)
+        older = [entry for entry in older if after is not None or entry[1] != before]
+        older = [(digest, after if label == before else label) for digest, label in older]
+        if for_good or not self.keep:
+            older += [(digest, folder_name(label)) for digest, label in self.journal.now]
+            self.journal, self.keep = Journal(self.model.learner_), 0
+        self._put_with(older)
 
-        The journal, whose lessons lead to the model before, is cleared.
-        """
+    def _older(self) -> list[Entry]:
+        """The photos that the sidecar knows and the journal does not."""
         self.sidecar.write()
-        before = self._open_sidecar()
-        change()
-        old = [(digest, label) for digest, label in before.entries() if label is None or renamed(label) is not None]
-        new = [(digest, None if label is None else renamed(label)) for digest, label in old]
-        before.adopt(new, fingerprint(self.model.learner_))
-        self.sidecar, self.keep, self.unsaved = before, 0, True
+        self.sidecar = self._open_sidecar()
+        entries = self.sidecar.entries()
+        return entries[: len(entries) - len(self.journal.now)]
+
+    def _put_with(self, older: list[Entry]) -> None:
+        """Put model and journal on disk, and these photos beside those of the journal."""
+        self.sidecar.adopt(older, fingerprint(self.model.learner_))
+        self.unsaved = True
         self.close()
-        self.journal = Journal(self.model.learner_)
         self.sidecar = self._open_sidecar()
         self.sidecar.write()
 

@@ -26,7 +26,7 @@ def finish_photos(path: Path, learner: Learner, backbone: dict[str, Any] | None)
         learner = opened.learner
         model_files.write(path, *file_parts(learner, backbone))
     if sidecar_of(path).exists():
-        newest = zip(opened.journal.keys, map(folder_name, opened.journal.labels), strict=True)
+        newest = [(key, folder_name(label)) for key, label in opened.journal.now]
         # Without lines of photos that were never learned: with served lessons the model's count will pass their number.
         LearnedPhotos(path, samples_of(learner), newest, fingerprint(learner)).write()
     return learner

@@ -342,3 +342,17 @@ def test_a_class_that_comes_back_goes_on_learning():
 def test_wrong_settings_are_named(params):
     with pytest.raises(ValueError, match=next(iter(params))):
         make(**params).partial_fit(np.ones((2, 2)), ["a", "b"])
+
+
+def test_directions_that_no_class_has_yet_change_nothing():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 30
+    X = rng.normal(size=(90, 400)).astype(np.float32) + rng.normal(size=(30, 400)).astype(np.float32)[y]
+    few, many = make(rank=60).partial_fit(X, y), make(rank=400).partial_fit(X, y)
+    assert np.allclose(many.predict_proba(X), few.predict_proba(X), atol=1e-4)
+    assert many.ranks_.tolist() == few.ranks_.tolist()
+    one = X[:1], y[:1]
+    asked = make(rank=400).partial_fit(X, y)
+    asked.predict(X[:1])
+    shares = asked.partial_fit(*one).predict_proba(X)
+    assert np.array_equal(shares, make(rank=400).partial_fit(X, y).partial_fit(*one).predict_proba(X))

@@ -21,6 +21,7 @@ from votestream.learners.statistics.power import to_power
 from votestream.life.calibration import Calibration
 
 CHUNK = 512  # classes that answer by one product, and are copied together
+WIDE = 64  # directions beyond which classes are prepared one by one, each by as many as it has
 FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
 
 
@@ -91,6 +92,31 @@ def prepare(
     shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32], batch: bool = False
 ) -> Entry:
     """k classes of so many samples, their means (k, D), and F (k, r, D) with F^T F the scatter of each.
+
+    Of many directions most may be zeros that fill up, as in a young model: then only the others cost time.
+    """
+    if F.shape[1] <= WIDE:
+        return _prepare(shared, counts, means, F, batch)
+    made = []
+    for i, table in enumerate(F):
+        own, one = max(1, int(table.any(axis=1).sum())), slice(i, i + 1)
+        made.append(_filled(_prepare(shared, counts[one], means[one], table[None, :own], batch), len(table)))
+    return Entry(*(np.concatenate(parts) for parts in zip(*made, strict=True)))
+
+
+def _filled(entry: Entry, rank: int) -> Entry:
+    """With directions of zeros up to so many."""
+    H, across, used = (
+        np.concatenate((part, np.zeros((len(part), rank - part.shape[1], *part.shape[2:]), part.dtype)), axis=1)
+        for part in (entry.H, entry.across, entry.used)
+    )
+    return entry._replace(H=H, across=across, used=used)
+
+
+def _prepare(
+    shared: Shared, counts: NDArray[Any], means: NDArray[np.float32], F: NDArray[np.float32], batch: bool
+) -> Entry:
+    """The same, by all directions.
 
     In coordinates where the shared covariance is the identity, class c varies by d = 1 + 1/n in every direction, and
     by d + a(n) (s - 1) in those where its own variance s is more than 1. Its Mahalanobis distance is

@@ -25,6 +25,7 @@ from votestream.life import Tracker
 from votestream.memory import ClassGaussians, Pending, SharedScatter
 
 RANK = 16  # directions of a class
+MOST_RANK = 4096
 PART_RANK = 1.5  # times as many in a part of the stream that is merged later
 BLOCK = 512  # rows folded in at once
 LEAST_VARIANCE = 1e-30  # of a feature
@@ -83,7 +84,7 @@ class GaussianVoting(Weighted):
 
     parameter_ranges: ClassVar[Ranges] = {
         "budget_bytes": whole(1, 2**60, None),
-        "rank": whole(1, 4096, None),
+        "rank": whole(1, MOST_RANK, None),
         "strength": real(1e-6, 1e3),
         "few": real(1e-6, 1e12),
         "power": real(1e-6, 100, "auto"),
@@ -146,17 +147,17 @@ class GaussianVoting(Weighted):
     def _tracker_bytes(self, width: int, n_classes: int) -> int:
         return Tracker.bytes_for(width, n_classes) if self.track else 0
 
-    def _rank(self) -> int:
-        """Most directions of a class, whatever the budget."""
-        return self.rank or (RANK if self.budget_bytes is None else 2 * RANK)
+    def _rank(self, width: int) -> int:
+        """Most directions of a class, whatever the budget. More than features there are none."""
+        return min(self.rank or (RANK if self.budget_bytes is None else 2 * RANK), max(width, 2 * RANK))
 
     def _rank_for(self, n_classes: int) -> int:
         """As many directions as the budget has room for."""
-        if self.budget_bytes is None:
-            return self._rank()
         width = self._pending.rows.shape[1]
+        if self.budget_bytes is None:
+            return self._rank(width)
         left = self.budget_bytes - self._bytes_without_directions(width, n_classes)
-        return max(0, min(self._rank(), left // ClassGaussians.bytes_for(width, n_classes)[1]))
+        return max(0, min(self._rank(width), left // ClassGaussians.bytes_for(width, n_classes)[1]))
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -284,7 +285,7 @@ class GaussianVoting(Weighted):
 
     def _part_settings(self) -> dict[str, Any]:
         # Where there is a budget, parts keep to it.
-        return {} if self.budget_bytes is not None else {"rank": round(PART_RANK * (self.rank or RANK))}
+        return {} if self.budget_bytes is not None else {"rank": min(round(PART_RANK * (self.rank or RANK)), MOST_RANK)}
 
     def _settle(self) -> None:
         self._gaussians = self._settled()
@@ -319,7 +320,7 @@ class GaussianVoting(Weighted):
         strips, needed = part_of(arrays, "gaussians"), SharedScatter.bytes_for(width)
         held = sum(strip.nbytes for name, strip in strips.items() if name.startswith("scatter"))
         demand(held == needed, f"the scatter of {width} features takes {needed} bytes, not {held}")
-        check_rank_cost(self._rank(), n_classes, width, sum(array.nbytes for array in arrays.values()))
+        check_rank_cost(self._rank(width), n_classes, width, sum(array.nbytes for array in arrays.values()))
         self._allocate(width)
         power, largest = take_power(arrays, np.float32)
         self._power = np.float32(power)

@@ -36,11 +36,11 @@ from photo_parts import Parts, parts_of
 from rows import ACCURACY, COMMAND, rows_of, write
 from votestream.common.exits import Refused
 from votestream.images.class_folders import some
-from votestream.life.report import Score
 from votestream.photos.finding import Offer, Photo, PhotoError
 from votestream.photos.learning import teach
 from votestream.photos.opening import open_model
 from votestream.photos.reading import readings
+from votestream.tracking.report import Score
 
 BACKBONES = (
     *("auto", "reduced_resnet18", "efficientnet_lite0", "efficientnet_lite0+quick", "efficientnet_lite0+careful"),

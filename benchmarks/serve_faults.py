@@ -37,7 +37,7 @@ from typing import Any
 import votestream as vs
 from rows import COMMAND, FAULTS, append
 from serve_clients import FLOATS, QUERIES, WIDTH, Log, Reference, Request, ask, teach, teaching
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 
 FILE = FAULTS / "serve_faults.csv"
 TEACHING, ASKING = 8, 50

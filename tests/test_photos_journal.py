@@ -11,7 +11,7 @@ import pytest
 import votestream as vs
 from killing import run_and_kill
 from painted import counts, paint, run
-from votestream.life.journal import read_journal
+from votestream.model_store.journal import read_journal
 from votestream.photos import taught_model
 from votestream.photos.sidecar import journal_of, sidecar_of
 from votestream.pipeline import ImageClassifier

@@ -8,7 +8,7 @@ import time
 import numpy as np
 from PIL import Image
 
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.photos.opening import new_learner
 from votestream.serve.changes import Forget, Learn, Rename, Undo
 from votestream.serve.messages import Change, Taught, Upload

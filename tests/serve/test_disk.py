@@ -9,7 +9,7 @@ import pytest
 
 from serve.taught import Told, do, learn, rows_of, until
 from votestream.io import model_files
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.serve.changes import Undo
 from votestream.serve.engine import Engine
 from votestream.serve.messages import DiskProblem

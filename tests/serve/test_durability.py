@@ -14,7 +14,7 @@ import votestream
 from serve.taught import Told, do, learn
 from votestream.io import model_files
 from votestream.learners import load
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.serve.changes import Forget, Learn, Rename, Undo
 from votestream.serve.journal import LessonsFile
 from votestream.serve.opening import open_served

@@ -12,7 +12,7 @@ import pytest
 
 import votestream as vs
 from serve.taught import Told, learn, png, rows_of, until, upload
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.photos.decisions import Decisions
 from votestream.photos.finding import PhotoError
 from votestream.serve import events, promises

@@ -11,7 +11,7 @@ import pytest
 import votestream as vs
 from painted import counts, paint, run
 from serve.taught import Told, do, learn, rows_of, until, upload
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.photos import taught_model
 from votestream.photos.finding import PhotoError
 from votestream.photos.sidecar import sidecar_of

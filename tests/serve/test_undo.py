@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from serve.taught import Told, do, learn
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.serve import state
 from votestream.serve.changes import Forget, Learn, Rename, Undo
 from votestream.serve.journal import Entry, LessonsFile

@@ -16,8 +16,8 @@ from votestream.images.class_folders import some
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from votestream.life.report import Score
     from votestream.photos.evaluating import Evaluation
+    from votestream.tracking.report import Score
 
 NAMED = 5  # confusions and mistakes printed
 

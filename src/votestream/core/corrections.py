@@ -8,7 +8,7 @@ from votestream.common.parameters import shown
 from votestream.common.validation import as_labels, check_known_labels
 from votestream.core.guard import Guarded
 from votestream.core.tasks import TaskLedger
-from votestream.life import Tracker
+from votestream.tracking import Tracker
 
 C = TypeVar("C", bound="Corrections")
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.common.validation import as_label_array
-from votestream.life import Answers
+from votestream.tracking import Answers
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ from votestream.core.snapshot import RowCheck, Snapshot, snapshot_of
 from votestream.core.tasks import TaskLedger
 from votestream.core.tracked import report_of, tested_lessons, tracker_of
 from votestream.core.weights import refuse_weights, repeated
-from votestream.life import Tracker, TrackReport
+from votestream.tracking import Tracker, TrackReport
 
 
 class Learner(Labelled, Corrections, ClassifierMixin, BaseEstimator):

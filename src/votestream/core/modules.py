@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from votestream.core.guard import Prepared
-from votestream.life.modules import CalibrationModule, UnknownsModule
+from votestream.tracking.modules import CalibrationModule, UnknownsModule
 
 Link = Callable[[Tensor], Tensor]  # of scores to log scores: log probabilities up to a constant of each row
 SMALLEST = float(np.finfo(np.float32).tiny)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.core.guard import leading
-from votestream.life import Tracker, TrackReport
+from votestream.tracking import Tracker, TrackReport
 
 BEHIND = 100  # one in so many samples may be learned between two tests,
 BEHIND_OF_CLASS = 10  # of a class one in so many

@@ -24,9 +24,9 @@ from votestream.distributed.chunks import Chunk, Look
 from votestream.distributed.parts import FORMAT, Part, joined_parts
 from votestream.distributed.store import PartStore
 from votestream.io.model_files import ModelFileError
-from votestream.life.calibration import CalibrationSums
-from votestream.life.journal import fingerprint
-from votestream.life.tracker import Tests
+from votestream.model_store.journal import fingerprint
+from votestream.tracking.calibration import CalibrationSums
+from votestream.tracking.tracker import Tests
 
 TESTED = 64  # rows tested at once: calibration makes tables of them with every class
 

@@ -22,7 +22,7 @@ from votestream.images.convert import as_sequence
 from votestream.images.files import DataWarning, ImageError
 from votestream.images.labelled import brings_labels, labelled_images
 from votestream.images.measure import SAMPLE
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.pipeline import ImageClassifier
 
 M = TypeVar("M", bound=Learner)

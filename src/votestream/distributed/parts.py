@@ -14,8 +14,8 @@ from votestream.core.registry import from_parts
 from votestream.distributed.merge_tree import MergeTree
 from votestream.io.array_checks import made_by_workers
 from votestream.io.model_files import ModelFileError, joined, packed, part_of, unpacked
-from votestream.life.calibration import CalibrationSums
-from votestream.life.tracker import Tests
+from votestream.tracking.calibration import CalibrationSums
+from votestream.tracking.tracker import Tests
 
 FORMAT = 1  # of a part's bytes, and of what they are made from: another number, and no stored part is taken again
 NAME = "a part"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from votestream.core.merge import merge
 from votestream.images.class_folders import composed, some
-from votestream.life.journal import Call, ClassChange, is_journal, lessons_in
+from votestream.model_store.journal import Call, ClassChange, is_journal, lessons_in
 from votestream.photos.finding import PhotoError
 from votestream.photos.lock import alone
 from votestream.photos.opening import as_sentence, check_target, load_on_photos

@@ -12,10 +12,10 @@ import numpy as np
 
 from votestream.common.progress import progress_bar
 from votestream.images.class_folders import composed, layout_of, some
-from votestream.life.report import Score
 from votestream.photos.finding import Offer, PhotoError, offer
 from votestream.photos.reading import Reading, readings
 from votestream.pipeline import ImageClassifier
+from votestream.tracking.report import Score
 
 WORST = 24  # photos named
 

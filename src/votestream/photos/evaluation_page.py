@@ -16,8 +16,8 @@ from votestream._version import __version__
 from votestream.images.class_folders import some
 from votestream.images.convert import as_rgb, decode_path
 from votestream.images.files import ImageError
-from votestream.life.report import Score
 from votestream.photos.evaluating import Evaluation, Judged
+from votestream.tracking.report import Score
 
 SIDE = 192  # pixels of a thumbnail
 MOST = 30  # classes in the matrix

@@ -14,11 +14,11 @@ from votestream.common.printing import shown, size
 from votestream.core.registry import from_parts
 from votestream.images.class_folders import some
 from votestream.io.model_files import read
-from votestream.life.journal import lessons_in
-from votestream.life.report import Score
+from votestream.model_store.journal import lessons_in
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import as_sentence
 from votestream.photos.sidecar import journal_of
+from votestream.tracking.report import Score
 
 if TYPE_CHECKING:
     from votestream.photos.learning import Lesson, Moved

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from votestream.core.registry import create, from_parts
 from votestream.images.class_folders import composed
 from votestream.learners import Learner
-from votestream.life.journal import (
+from votestream.model_store.journal import (
     Call,
     ClassChange,
     Journal,

@@ -25,7 +25,7 @@ from votestream.images.measure import SAMPLE
 from votestream.io.array_checks import demand
 from votestream.io.file_header import learner_in
 from votestream.learners.ours.gaussian_voting import GaussianVoting
-from votestream.life import TrackReport
+from votestream.tracking import TrackReport
 
 
 @register("image_classifier")

@@ -12,7 +12,7 @@ from votestream.core.registry import LEARNERS, from_parts
 from votestream.io import model_files
 from votestream.io.file_header import checked_backbone, learner_in
 from votestream.learners import Learner
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.photos.finding import PhotoError
 from votestream.photos.opening import LEARNER, LEARNS_ON, as_sentence, check_device, check_unchanged, new_learner
 from votestream.serve.changes import calls_of, make_again, samples_of

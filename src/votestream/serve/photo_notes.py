@@ -11,7 +11,7 @@ from typing import Any
 
 from votestream.io import model_files
 from votestream.learners import Learner
-from votestream.life.journal import fingerprint, open_journal
+from votestream.model_store.journal import fingerprint, open_journal
 from votestream.photos.sidecar import LearnedPhotos, journal_of, sidecar_of
 from votestream.photos.taught_model import folder_name, maker
 from votestream.serve.changes import samples_of

@@ -15,7 +15,7 @@ from typing import Any
 
 from votestream.io import model_files
 from votestream.learners import Learner
-from votestream.life.journal import fingerprint
+from votestream.model_store.journal import fingerprint
 from votestream.photos.taught_model import maker
 from votestream.serve.changes import Job, Learn, Undo, calls_of, make_again, perform, samples_of
 from votestream.serve.journal import Entry, Folded, Kept, LessonsFile

@@ -18,7 +18,7 @@ from votestream.core.vote import Vote
 from votestream.learners.ours.modules import DensitiesModule
 from votestream.learners.statistics.linear_rule import slices, softmax
 from votestream.learners.statistics.power import to_power
-from votestream.life.calibration import Calibration
+from votestream.tracking.calibration import Calibration
 
 CHUNK = 512  # classes that answer by one product, and are copied together
 WIDE = 64  # directions beyond which classes are prepared one by one, each by as many as it has

@@ -21,8 +21,8 @@ from votestream.io.model_files import joined, part_of
 from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, prepare
 from votestream.learners.ours.gaussian_shortlist import MANY, Shortlist
 from votestream.learners.statistics.power import to_power
-from votestream.life import Tracker
 from votestream.memory import ClassGaussians, Pending, SharedScatter
+from votestream.tracking import Tracker
 
 RANK = 16  # directions of a class
 MOST_RANK = 4096

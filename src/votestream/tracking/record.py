@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from votestream.io.array_checks import MANY, check_below, demand, take
 from votestream.io.model_files import joined, part_of
-from votestream.life.report import (
+from votestream.tracking.report import (
     Confusion,
     Label,
     OfClass,
@@ -19,8 +19,8 @@ from votestream.life.report import (
     Stated,
     Strange,
 )
-from votestream.life.tables import grown, room_for, without
-from votestream.life.tallies import Confusions, Course, Lately
+from votestream.tracking.tables import grown, room_for, without
+from votestream.tracking.tallies import Confusions, Course, Lately
 
 STRANGE = 0.95  # an unknown_score above which a sample is called unknown here
 BINS = 10  # of stated confidence

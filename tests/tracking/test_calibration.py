@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import votestream as vs
-from votestream.life.calibration import Calibration, CalibrationSums, octave
+from votestream.tracking.calibration import Calibration, CalibrationSums, octave
 
 
 def calibration_error(shares, right, bins=10):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import votestream as vs
-from votestream.life.drift import DriftWatch
+from votestream.tracking.drift import DriftWatch
 
 
 def stream(n=700, changed_at=None, seed=0):

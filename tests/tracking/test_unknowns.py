@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import votestream as vs
-from votestream.life.unit_moments import WIDEST, UnitMoments, unit_rows
+from votestream.tracking.unit_moments import WIDEST, UnitMoments, unit_rows
 
 
 def around(directions, n, seed, noise=0.3):

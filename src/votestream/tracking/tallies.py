@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.io.array_checks import MANY, demand, take, take_number
-from votestream.life.tables import grown, room_for
+from votestream.tracking.tables import grown, room_for
 
 PLACES = 4  # confusions kept of a class
 PERIODS = 64  # of the stream's course; full, they are joined two by two

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.io.array_checks import MANY, take
-from votestream.life.tables import grown, room_for, without
+from votestream.tracking.tables import grown, room_for, without
 
 WARM_UP = 30  # tests of a class before it is watched
 ALARM = 14.0  # log likelihood ratio; `benchmarks/drift.py` has what it costs and finds

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from votestream.io.array_checks import MANY, take, take_number
 from votestream.io.model_files import joined, part_of
-from votestream.life.tables import grown, room_for, without
 from votestream.memory.scatter import SharedScatter
+from votestream.tracking.tables import grown, room_for, without
 
 WIDEST = 384  # wider rows are projected to so many numbers: unknowns are told as well, and all becomes small and quick
 

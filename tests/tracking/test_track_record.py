@@ -12,10 +12,10 @@ import pytest
 import votestream as vs
 from conftest import ON_FEATURES, make_on_features
 from votestream.io.model_files import read, write
-from votestream.life import Tracker
-from votestream.life.tallies import LATELY, Course, Lately
 from votestream.testing.promise import learned
 from votestream.testing.samples import ImageSamples
+from votestream.tracking import Tracker
+from votestream.tracking.tallies import LATELY, Course, Lately
 
 TRACKED = [name for name in ON_FEATURES if "track" in vs.create(name).get_params()]
 

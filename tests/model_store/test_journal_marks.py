@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import votestream as vs
-from votestream.life.journal import Journal, fingerprint
+from votestream.model_store.journal import Journal, fingerprint
 
 
 def taught(marked_every):

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from votestream.life.calibration import LEAST_GAP, TINY, Calibration
-from votestream.life.unit_moments import WIDEST, signs
-from votestream.life.unknowns import RELATIVE, Unknowns
+from votestream.tracking.calibration import LEAST_GAP, TINY, Calibration
+from votestream.tracking.unit_moments import WIDEST, signs
+from votestream.tracking.unknowns import RELATIVE, Unknowns
 
 LOG_TINY = math.log(TINY)
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from votestream.compute.linalg import whitening
 from votestream.compute.place import one_thread
 from votestream.io.array_checks import take
-from votestream.life.tables import grown, room_for
-from votestream.life.unit_moments import unit_rows
 from votestream.memory.scatter import SharedScatter
+from votestream.tracking.tables import grown, room_for
+from votestream.tracking.unit_moments import unit_rows
 
 SHRINK = 0.3  # of a covariance towards equal variances: the best of trials, for near unknowns and for far ones
 RELATIVE = 0.9  # how much of the distance from the middle of everything is taken off

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.io.model_files import joined, part_of
-from votestream.life.calibration import Calibration, CalibrationSums
-from votestream.life.drift import DriftWatch
-from votestream.life.record import Record
-from votestream.life.report import Drift, Label, Score, TrackReport
-from votestream.life.unit_moments import UnitMoments, unit_rows
-from votestream.life.unknowns import Distances, Metric, NewestStrangeness, Unknowns
+from votestream.tracking.calibration import Calibration, CalibrationSums
+from votestream.tracking.drift import DriftWatch
+from votestream.tracking.record import Record
+from votestream.tracking.report import Drift, Label, Score, TrackReport
+from votestream.tracking.unit_moments import UnitMoments, unit_rows
+from votestream.tracking.unknowns import Distances, Metric, NewestStrangeness, Unknowns
 
 
 class Answers(NamedTuple):

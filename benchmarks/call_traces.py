@@ -1,7 +1,7 @@
 """How many files and functions of VoteStream five everyday calls run through.
 
     python benchmarks/call_traces.py                                # prints a table
-    python benchmarks/call_traces.py --out results/call_traces.csv  # adds rows, with the version
+    python benchmarks/call_traces.py --out results/speed/call_traces.csv  # adds rows, with the version
     python benchmarks/call_traces.py --names 0                      # lists the functions of the first call, by file
 
 Models and the command are counted from their first example on, without making the model; the service from a request on,

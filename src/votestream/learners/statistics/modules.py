@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
@@ -76,7 +76,8 @@ class MeanModule(LogScoresModule):
         self.parts = nn.ModuleList(modules)
 
     def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        log = torch.stack([part.log_scores(X)[1].log_softmax(1) for part in self.parts])
+        parts = cast("list[LogScoresModule]", self.parts)
+        log = torch.stack([part.log_scores(X)[1].log_softmax(1) for part in parts])
         log = log.logsumexp(0)
         return log.argmax(1), log
 

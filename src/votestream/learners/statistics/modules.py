@@ -77,8 +77,12 @@ class MeanModule(LogScoresModule):
 
     def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
         parts = cast("list[LogScoresModule]", self.parts)
-        log = torch.stack([part.log_scores(X)[1].log_softmax(1) for part in parts])
-        log = log.logsumexp(0)
+        # Spelled out: log_softmax and logsumexp of OpenCV are logarithms of what float32 has no more.
+        scores = torch.stack([part.log_scores(X)[1] for part in parts])
+        scores = scores - scores.amax(2, keepdim=True)
+        log = scores - scores.exp().sum(2, keepdim=True).log()
+        largest = log.amax(0)
+        log = largest + (log - largest).exp().sum(0).log()
         return log.argmax(1), log
 
 

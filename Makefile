@@ -6,12 +6,14 @@ BIN := $(VENV)/bin
 COMPAT := .venv-compat
 # Without what it depends on: it asks for pandas 2, and works with the pandas 3 that the others have. It needs Java, too.
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
+EXPORT := .venv-export
+EXPORT_PIP := $(EXPORT)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 RAY := .venv-ray
 RAY_PIP := $(RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 MINIMUM := .venv-minimum
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat test-minimum test-ray lint coverage release tables clean
+.PHONY: demo serve test test-browser test-compat test-export test-minimum test-ray lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -35,6 +37,10 @@ test-browser: $(VENV)/installed-browser
 # With the libraries that VoteStream works with but does not need, in an environment of their own.
 test-compat: $(COMPAT)/installed
 	OMP_NUM_THREADS=1 $(COMPAT)/bin/pytest -rs tests_compat src/votestream/compat
+
+# Exported models in other programs for ONNX files, in an environment of their own.
+test-export: $(EXPORT)/installed
+	OMP_NUM_THREADS=1 $(EXPORT)/bin/pytest -rs tests_export
 
 # The commands, the service, export, files, data, plots, and the contract of a few learners, with the oldest version of each
 # package that pyproject.toml allows, in an environment of its own. Warnings of old packages are shown and are no failures.
@@ -150,6 +156,17 @@ $(RAY)/installed: pyproject.toml constraints.txt
 	$(RAY_PIP) -e ".[ray]" || echo "ray could not be installed: its tests will be skipped"
 	touch $@
 
+# All at once; where that fails, one by one: what is missing is skipped by its tests.
+$(EXPORT)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(EXPORT)
+	$(EXPORT_PIP) torch
+	$(EXPORT_PIP) -e ".[export]" pytest onnxruntime
+	$(EXPORT_PIP) openvino opencv-python-headless || \
+	  for package in openvino opencv-python-headless; do \
+	    $(EXPORT_PIP) $$package || echo "$$package could not be installed: its tests will be skipped"; \
+	  done
+	touch $@
+
 # torch is the pinned one, by pip: uv resolves the rest without it, and pip adds what torch needs.
 $(MINIMUM)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(MINIMUM)
@@ -162,4 +179,4 @@ $(MINIMUM)/installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(COMPAT) $(MINIMUM) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) $(EXPORT) $(MINIMUM) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

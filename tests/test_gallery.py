@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import votestream as vs
+from votestream.testing import check_learner
+
 GALLERY = sorted((Path(__file__).parents[1] / "docs" / "gallery").glob("plot_*.py"))
 
 
@@ -13,14 +16,17 @@ def test_there_are_six_programs():
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
-def test_a_program_of_the_gallery_runs_and_every_plot_in_it_has_its_axes_named(path, monkeypatch):
+def test_a_program_of_the_gallery_runs_with_named_axes_and_learners_that_keep_the_contract(path, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setattr(plt, "show", lambda: None)
     with plt.rc_context({"backend": "agg"}):
-        runpy.run_path(str(path))
+        defined = runpy.run_path(str(path))
     try:
         plots = [axes for number in plt.get_fignums() for axes in plt.figure(number).axes]
         assert plots
         assert not [axes for axes in plots if axes.axison and not (axes.get_xlabel() and axes.get_ylabel())]
     finally:
         plt.close("all")
+    for learner in defined.values():
+        if isinstance(learner, type) and learner.__module__ == defined["__name__"] and issubclass(learner, vs.Learner):
+            check_learner(learner)

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import votestream as vs
+from votestream.bench.finding import added_methods
+from votestream.bench.suites import SUITES
 
 COMPLEX = torch.zeros(2, 3, dtype=torch.complex64)
 TAKEN = {
@@ -97,6 +99,11 @@ QUOTING = {
     "a mini-batch": lambda model, X: vs.NearestClassMean(batch_size=LONG).fit(X, ["low"]),
     "a mini-batch of many digits": lambda model, X: vs.NearestClassMean(batch_size=10**90_000).fit(X, ["low"]),
     "a learner": lambda model, X: vs.create(LONG),
+    "a backbone": lambda model, X: vs.create_backbone(LONG),
+    "a stream": lambda model, X: vs.stream(LONG),
+    "a path of an image": lambda model, X: vs.ImageClassifier("reduced_resnet18").partial_fit([LONG], ["low"]),
+    "a method": lambda model, X: SUITES["smoke"].only_methods([LONG]),
+    "a setting": lambda model, X: added_methods("ncm", {LONG: 1}, ()),
     "columns": lambda model, X: (
         vs.NearestClassMean()
         .fit(pd.DataFrame(X, columns=[LONG, "b", "c"]), ["low"])
@@ -104,11 +111,23 @@ QUOTING = {
     ),
 }
 
+REFUSALS = r"label|task|class|y must|seed|device|batch|feature names|There is no|No method|no setting|xxx cannot"
+
 
 @pytest.mark.parametrize("ask", QUOTING.values(), ids=QUOTING)
 def test_what_is_wrong_is_quoted_in_part(model, ask):
-    with pytest.raises(ValueError, match=r"label|task|class|y must|seed|device|batch|feature names") as refusal:
+    with pytest.raises(
+        ValueError,
+        match=r"label|task|class|y must|seed|device|batch|feature names|There is no|No method|no setting|xxx cannot",
+    ) as refusal:
         ask(model, np.zeros((1, 3)))
     assert len(str(refusal.value)) < 500
     assert "int_max_str_digits" not in str(refusal.value)
     assert model.classes_.tolist() == ["high", "low"]
+
+
+@pytest.mark.parametrize("learner", [LONG, 3, vs.NearestClassMean])
+def test_what_is_no_learner_behind_a_backbone_is_named(learner):
+    with pytest.raises(TypeError, match="learner must be one on features") as refusal:
+        vs.ImageClassifier("reduced_resnet18", learner).partial_fit(np.zeros((1, 8, 8, 3), np.uint8), ["a"])
+    assert len(str(refusal.value)) < 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -84,6 +85,8 @@ def test_a_wide_model_of_large_features_answers():
         ),
         ("ranpac", 1e6),
         ("klda", 1e6),
+        ("foal", 100),
+        ("ranpac", 1000),
     ],
 )
 def test_a_head_that_offsets_leave_at_chance_says_so(name, offset):
@@ -91,6 +94,26 @@ def test_a_head_that_offsets_leave_at_chance_says_so(name, offset):
     with pytest.warns(UserWarning, match="subtract their mean first") as told:
         make_on_features(name)().partial_fit(stream.X + offset, stream.y)
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000])
+@pytest.mark.parametrize("name", ON_FEATURES)
+def test_an_offset_of_all_features_costs_no_accuracy_or_is_warned_of(name, size):
+    stream = Stream(n=400, spread=1.0)
+    shown, asked = slice(None, None, 2), slice(1, None, 2)
+    scores, warned = [], []
+    for offset in (100 if name == "fecam" else 0, 1e4):  # rows of unit length: where zero is matters to FeCAM
+        X, y = (stream.X + offset)[shown], stream.y[shown]
+        model = make_on_features(name)()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for i in range(0, len(X), size):
+                model.partial_fit(X[i : i + size], y[i : i + size])
+        scores.append(model.score((stream.X + offset)[asked], stream.y[asked]))
+        warned.append(any("subtract their mean first" in str(each.message) for each in caught))
+    assert not warned[0]
+    assert warned[1] or abs(scores[1] - scores[0]) <= 0.02
+    assert not (warned[1] and name not in ("ranpac", "foal"))  # the others have no need to
 
 
 @pytest.mark.parametrize("name", ON_FEATURES)

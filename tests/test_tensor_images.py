@@ -139,3 +139,36 @@ def test_nested_lists_are_no_images_and_told_so(learned, X):
         learned.predict(X)
     with pytest.raises(vs.ImageError, match=r"image 0 is a (list|int|NoneType): give paths"):
         vs.cached_features(learned.backbone_, X)
+
+
+FOUR = torch.zeros(2, 3, 8, 8, dtype=torch.complex64)
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        FOUR.real.to("meta"),
+        FOUR.to("meta").to(torch.uint8),
+        [FOUR.real[0].to("meta")],
+        FOUR.conj(),
+        FOUR.real.to_sparse(),
+        FOUR.real.to(torch.uint8).to_sparse(),
+    ],
+    ids=["no data", "no data, uint8", "no data, in a list", "complex", "sparse", "sparse, uint8"],
+)
+def test_tensors_without_pixels_are_refused_with_a_short_sentence(classifier, images):
+    for ask in (classifier.predict, classifier.snapshot().predict, lambda X: classifier.partial_fit(X, ["a", "b"])):
+        with pytest.raises((ValueError, TypeError)) as refusal:
+            ask(images)
+        assert len(str(refusal.value)) < 400
+    assert classifier.class_counts_.tolist() == [1]
+
+
+@pytest.mark.parametrize("images", [FOUR.conj().imag, FOUR.real.clone().requires_grad_()])
+def test_lazily_negated_tensors_and_those_with_a_gradient_are_images(classifier, images):
+    assert classifier.predict(images).tolist() == ["a", "a"]
+
+
+@pytest.fixture
+def classifier():
+    return vs.ImageClassifier("pixels", vs.NearestClassMean()).partial_fit(np.zeros((1, 8, 8, 3), np.uint8), ["a"])

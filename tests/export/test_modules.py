@@ -155,8 +155,7 @@ def test_features_far_from_zero(make_on_arrays, offset, rows, stream):
         warnings.filterwarnings("ignore", "features vary by", UserWarning)
         for X, y in stream.batches():
             model.partial_fit(X + offset, NAMES[y])
-    rounded = model.name in ("candidates_voting", "er_features") and offset > 1000  # in the model's own logits
-    assert differs(model, rows + offset) < (1e-3 if rounded else 1e-4)
+    assert differs(model, rows + offset) < 1e-4
 
 
 def test_a_vote_whose_confidence_float32_cannot_raise_e_to(rows, stream):

@@ -15,6 +15,7 @@ from votestream.backbones.optional import BackboneUnavailable
 from votestream.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from votestream.backbones.registry import register_backbone
 from votestream.common.extras import import_package, install_extra
+from votestream.common.parameters import shown
 from votestream.common.suggestions import did_you_mean
 from votestream.common.validation import as_device
 
@@ -116,6 +117,6 @@ def _with_output(path: Path, name: str) -> bytes:
     model = onnx.load(str(path))
     inside = [each for node in model.graph.node for each in node.output]
     if name not in inside:
-        raise ValueError(f"{path} has no tensor {name!r}. {did_you_mean(name, inside[::-1])}")
+        raise ValueError(f"{path} has no tensor {shown(name)}. {did_you_mean(name, inside[::-1])}")
     model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
     return model.SerializeToString()

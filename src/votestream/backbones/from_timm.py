@@ -7,6 +7,7 @@ from votestream.backbones.modules import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import register_backbone
 from votestream.common.extras import import_package, install_extra
+from votestream.common.parameters import shown
 from votestream.common.suggestions import did_you_mean
 
 
@@ -29,7 +30,7 @@ def timm_backbone(
     import_torchvision(who)  # timm imports it, and would fail with less of an explanation
     timm = import_package("timm", who, install_extra("timm"), BackboneUnavailable)
     if not timm.is_model(model):
-        raise ValueError(f"timm has no model {model!r}. {did_you_mean(model, timm.list_models())}")
+        raise ValueError(f"timm has no model {shown(model)}. {did_you_mean(model, timm.list_models())}")
     network = timm.create_model(model, pretrained=pretrained, num_classes=0)
     how = timm.data.resolve_model_data_config(network)
     channels, height, width = how["input_size"]

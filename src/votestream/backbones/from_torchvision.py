@@ -11,6 +11,7 @@ from votestream.backbones.backbone import Backbone
 from votestream.backbones.modules import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import register_backbone
+from votestream.common.parameters import shown
 from votestream.common.suggestions import did_you_mean
 
 
@@ -34,10 +35,10 @@ def torchvision_backbone(
     models = importlib.import_module("torchvision.models")
     names = models.list_models(module=models)
     if model not in names:
-        raise ValueError(f"torchvision has no classifier {model!r}. {did_you_mean(model, names)}")
+        raise ValueError(f"torchvision has no classifier {shown(model)}. {did_you_mean(model, names)}")
     known = models.get_model_weights(model)
     if weights is not None and weights not in known.__members__:
-        raise ValueError(f"{model} has no weights {weights!r}. {did_you_mean(weights, known.__members__)}")
+        raise ValueError(f"{model} has no weights {shown(weights)}. {did_you_mean(weights, known.__members__)}")
     chosen = known[weights or "DEFAULT"]
     how = chosen.transforms()
     return from_module(

@@ -8,6 +8,7 @@ from typing import Any
 
 from votestream.backbones.backbone import Backbone
 from votestream.backbones.looks import chosen
+from votestream.common.parameters import shown
 from votestream.common.plugins import Registry
 from votestream.common.suggestions import did_you_mean
 
@@ -73,7 +74,7 @@ def _factory(name: str) -> tuple[Callable[..., Backbone], str]:
     for known in BACKBONES.here() if rest else ():
         if known.startswith(f"{family}:"):
             return BACKBONES[known], rest
-    raise ValueError(f"There is no backbone {name!r}. {did_you_mean(name, list_backbones())}")
+    raise ValueError(f"There is no backbone {shown(name)}. {did_you_mean(name, list_backbones())}")
 
 
 def list_backbones() -> list[str]:

@@ -16,7 +16,8 @@ import numpy as np
 from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.looks import chosen
 from votestream.bench.runs import Method, StreamSpec, Suite
-from votestream.common.suggestions import did_you_mean
+from votestream.common.parameters import shown
+from votestream.common.suggestions import begun, did_you_mean
 from votestream.learners import LEARNERS, Learner, list_learners
 from votestream.streams import Stream, list_streams, stream, stream_from
 from votestream.streams.catalogue import SOURCES, data_folder, how_to_get, missing
@@ -33,7 +34,7 @@ def find_learner(name: str) -> type[Learner]:
     if name in LEARNERS:
         return LEARNERS[name]
     if ":" not in name:
-        raise ValueError(f"There is no learner {name!r}. {did_you_mean(name, list_learners())}")
+        raise ValueError(f"There is no learner {shown(name)}. {did_you_mean(name, list_learners())}")
     found = _imported(name)
     if not (isinstance(found, type) and hasattr(found, "partial_fit") and hasattr(found, "predict")):
         raise ValueError(f"{name} is no learner: it must be a class with partial_fit and predict.")
@@ -50,7 +51,7 @@ def added_methods(name: str, settings: Mapping[str, Any], budgets: tuple[int, ..
     parameters = _parameters(find_learner(name))
     unknown = set(settings) - set(parameters)
     if unknown:
-        raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}. It has {', '.join(parameters)}.")
+        raise ValueError(f"{name} has no setting {begun(sorted(unknown))}. It has {', '.join(parameters)}.")
     given = settings.get("budget")
     Q = given if type(given) is int else None  # tables have a column for it
     told = "".join(f", {key}={value}" for key, value in settings.items() if key != "budget" or Q is None)
@@ -146,7 +147,7 @@ def find_stream(name: str) -> Callable[..., Stream] | None:
     if name in STREAMS:
         return STREAMS[name]
     if ":" not in name:
-        raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, list_streams())}")
+        raise ValueError(f"There is no stream {shown(name)}. {did_you_mean(name, list_streams())}")
     found = _imported(name)
     if not callable(found):
         raise ValueError(f"{name} is no stream: it must be a function of seed and backbone that returns a Stream.")

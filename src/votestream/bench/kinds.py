@@ -9,6 +9,7 @@ from votestream.bench import figures
 from votestream.bench.figures import Comparison, Matrix, Panel
 from votestream.bench.runs import Suite
 from votestream.bench.tables import Rows
+from votestream.common.parameters import shown
 from votestream.common.suggestions import did_you_mean
 
 
@@ -68,5 +69,5 @@ def find_kind(name: str) -> Kind:
     ValueError: There is no kind of plot 'curve'. Did you mean 'curves'?
     """
     if name not in KINDS:
-        raise ValueError(f"There is no kind of plot {name!r}. {did_you_mean(name, KINDS)}")
+        raise ValueError(f"There is no kind of plot {shown(name)}. {did_you_mean(name, KINDS)}")
     return KINDS[name]

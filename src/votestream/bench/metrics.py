@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from votestream.bench.columns import COLUMNS, number
+from votestream.common.parameters import shown
 from votestream.common.suggestions import did_you_mean
 
 
@@ -224,7 +225,7 @@ def find_metric(name: str) -> Metric:
     ValueError: There is no metric 'Lst'. Did you mean 'Last'?
     """
     if name not in METRICS:
-        raise ValueError(f"There is no metric {name!r}. {did_you_mean(name, METRICS)}")
+        raise ValueError(f"There is no metric {shown(name)}. {did_you_mean(name, METRICS)}")
     return METRICS[name]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from votestream.backbones.looks import chosen, is_known
 from votestream.bench.columns import key_of
+from votestream.common.suggestions import begun
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Suite:
         unknown = [p for p in patterns if not any(_fits([p], m.label, m.learner) for m in self.methods)]
         if unknown:
             labels = dict.fromkeys(m.label for m in self.methods)
-            raise ValueError(f"No method of {self.name} is called {', '.join(unknown)}. Known: {', '.join(labels)}.")
+            raise ValueError(f"No method of {self.name} is called {begun(unknown)}. Known: {', '.join(labels)}.")
         return replace(self, methods=tuple(m for m in self.methods if _fits(patterns, m.label, m.learner)))
 
     def only_budgets(self, budgets: list[int]) -> Suite:
@@ -182,7 +183,7 @@ class Suite:
         unknown = [p for p in patterns if not any(_fits([p], s.name, s.title) for s in self.streams)]
         if unknown:
             known = "; ".join(s.title for s in self.streams)
-            raise ValueError(f"No stream of {self.name} is called {', '.join(unknown)}. Known: {known}.")
+            raise ValueError(f"No stream of {self.name} is called {begun(unknown)}. Known: {known}.")
         return replace(self, streams=tuple(s for s in self.streams if _fits(patterns, s.name, s.title)))
 
 

@@ -28,6 +28,7 @@ from votestream.bench.methods import (
 )
 from votestream.bench.paper import FEATURES, STEPS, in_steps
 from votestream.bench.runs import Method, StreamSpec, Suite
+from votestream.common.parameters import shown
 from votestream.common.plugins import Registry
 from votestream.common.suggestions import did_you_mean
 
@@ -297,7 +298,7 @@ def find_suite(name: str, width: int = FEATURES) -> Suite:
     ValueError: There is no suite 'smok'. Did you mean 'smoke'?
     """
     if name not in MAKERS:
-        raise ValueError(f"There is no suite {name!r}. {did_you_mean(name, MAKERS)}")
+        raise ValueError(f"There is no suite {shown(name)}. {did_you_mean(name, MAKERS)}")
     made = MAKERS[name](width)
     if not isinstance(made, Suite) or made.name != name:
         raise ValueError(f"The suite {name!r} must be made as a Suite of that name, got {made!r:.60}.")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from votestream.common.parameters import shown
+
 # Learners and streams bring torch along, so they are imported by the functions: --help should not wait for it.
 if TYPE_CHECKING:
     from votestream.bench.runs import Suite
@@ -52,7 +54,7 @@ def _settings(pairs: list[str] | None) -> dict[str, Any]:
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
-            raise ValueError(f"--set takes NAME=VALUE, not {pair!r}.")
+            raise ValueError(f"--set takes NAME=VALUE, not {shown(pair)}.")
         try:
             made[name] = json.loads(value)
         except json.JSONDecodeError:

@@ -6,6 +6,15 @@ import difflib
 from collections.abc import Iterable
 
 
+def begun(names: Iterable[str]) -> str:
+    """Names as messages list them: the beginnings of the first few.
+
+    >>> begun(["resnet5", 100 * "x"])
+    'resnet5, xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
+    """
+    return ", ".join(f"{name:.60}" for name in list(names)[:5])
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The nearest known names as a question, or all of them where none is near.
 

@@ -16,6 +16,7 @@ from votestream.common.parameters import shown
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 LARGEST = 1e12  # beyond it float32 products may overflow
+FEW = 8  # elements that may be alike by chance
 OUTLYING = 1e9  # rows to learn that would drown all others, in units in which features began near 1
 LONGEST = 1024  # bits of a label that is an integer: longer ones could not be written down in a file
 
@@ -136,10 +137,11 @@ def warn_of_offsets(X: NDArray[np.float32], common: float, differing: float) -> 
 
     common: bearable in what all features share; differing: in what they do not.
     """
-    if len(X) < 2:
+    alone = int(len(X) == 1)  # a single row has only its elements to vary
+    if alone and X.size < FEW:
         return
-    means = X.mean(axis=0, dtype=np.float64)
-    variation = float(X.std(axis=0, dtype=np.float64).mean())
+    means = X.mean(axis=alone, dtype=np.float64)
+    variation = float(X.std(axis=alone, dtype=np.float64).mean())
     if variation and (abs(means.mean()) > common * variation or means.std() > differing * variation):
         warnings.warn(
             f"features vary by {variation:.2g} about means of {np.abs(means).mean():.2g}: this learner learns little "

@@ -21,6 +21,7 @@ ImagesLike: TypeAlias = "ImageLike | Sequence[ImageLike]"
 if TYPE_CHECKING:
     from torch import Tensor
 
+LONGEST = 300  # characters of a path that a message quotes
 STRIP = 1 << 21  # pixels converted at once, so that what arithmetic needs on the way stays small
 
 
@@ -135,6 +136,8 @@ def explained(path: str) -> Iterator[None]:
     Commands name it too where a library warns of it.
     """
     before = READING.set(path)
+    if len(path) > LONGEST:
+        path = f"{path[: LONGEST // 2]}...{path[-LONGEST // 2 :]}"
     try:
         yield
     except ImageError:
@@ -146,7 +149,8 @@ def explained(path: str) -> Iterator[None]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"{path} is too large: {error}") from None
     except Exception as error:  # a decoder raises whatever it stumbles over: OSError, SyntaxError, ...
-        raise ImageError(f"{path} cannot be read: {error or type(error).__name__}.") from error
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error  # the file is named already
+        raise ImageError(f"{path} cannot be read: {why or type(error).__name__}.") from error
     finally:
         READING.reset(before)
 

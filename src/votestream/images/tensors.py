@@ -50,7 +50,7 @@ give a NumPy array, whose channels are taken to stand last.
             )
         if first:
             tensor = tensor.movedim(-3, -1)
-    tensor = tensor.detach().cpu()
+    tensor = _here(tensor.detach(), name)
     if not floats:
         return np.asarray(tensor)  # dtypes that are no pixels are refused as those of arrays are
     pixels = np.empty(tuple(tensor.shape), np.uint8)
@@ -60,6 +60,13 @@ give a NumPy array, whose channels are taken to stand last.
         for row, image in enumerate(tensor):
             pixels[row] = _grey_levels(image, f"image {row} of {name}")
     return pixels
+
+
+def _here(tensor: Any, name: str) -> Any:
+    try:
+        return tensor.cpu().resolve_conj().resolve_neg()
+    except (RuntimeError, NotImplementedError):
+        raise ImageError(f"{name} is on the device {tensor.device}, where there are no pixels to be read.") from None
 
 
 def _grey_levels(tensor: Any, name: str) -> np.ndarray:

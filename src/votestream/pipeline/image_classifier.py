@@ -13,6 +13,7 @@ from votestream.backbones import Backbone, create_backbone
 from votestream.backbones.choosing import choose_backbone
 from votestream.backbones.labelled_features import labelled_features
 from votestream.backbones.reference import describe, find_again
+from votestream.common.parameters import shown
 from votestream.common.validation import as_labels, as_task
 from votestream.core.exemplars import Exemplars
 from votestream.core.learner import Learner
@@ -151,9 +152,15 @@ class ImageClassifier(Learner):
     def _learner(self) -> Learner:
         if hasattr(self, "_fitted"):
             return self._fitted
-        if self.learner is None:
+        given = self._given_learner()
+        if given is None:
             return GaussianVoting()
-        return self.learner if self.learner._is_fitted() else clone(self.learner)
+        return given if given._is_fitted() else clone(given)
+
+    def _given_learner(self) -> Learner | None:
+        if not (self.learner is None or isinstance(self.learner, Learner)):
+            raise TypeError(f"learner must be one on features, such as GaussianVoting(), got {shown(self.learner)}")
+        return self.learner
 
     @property
     def learner_(self) -> Learner:
@@ -162,7 +169,10 @@ class ImageClassifier(Learner):
         return self._learner()
 
     def _is_fitted(self) -> bool:
-        return hasattr(self, "_fitted") or (self.learner is not None and self.learner._is_fitted())
+        if hasattr(self, "_fitted"):
+            return True
+        given = self._given_learner()
+        return given is not None and given._is_fitted()
 
     @property
     def bounded(self) -> bool:  # type: ignore[override]

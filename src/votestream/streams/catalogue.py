@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from votestream.common.cache_folder import cache_folder
+from votestream.common.parameters import shown
 from votestream.common.suggestions import did_you_mean
 
 
@@ -149,7 +150,7 @@ def find_source(name: str) -> Source:
     """
     if name in SOURCES:
         return SOURCES[name]
-    raise ValueError(f"There is no data set {name!r} to fetch. {did_you_mean(name, SOURCES)}")
+    raise ValueError(f"There is no data set {shown(name)} to fetch. {did_you_mean(name, SOURCES)}")
 
 
 def missing(source: Source, data_dir: Path) -> list[Archive]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from votestream.common.parameters import shown
 from votestream.common.suggestions import did_you_mean
 from votestream.streams.catalogue import SOURCES, data_folder, how_to_get, missing
 from votestream.streams.cifar import load_cifar
@@ -39,7 +40,7 @@ def load_data(name: str, data_dir: str | os.PathLike[str] | None = None, **optio
     if name.startswith("folder:"):
         return load_folder(name.removeprefix("folder:"), **options)
     if name not in _LOADERS:
-        raise ValueError(f"There is no data set {name!r}. {did_you_mean(name, [*_LOADERS, 'folder:PATH'])}")
+        raise ValueError(f"There is no data set {shown(name)}. {did_you_mean(name, [*_LOADERS, 'folder:PATH'])}")
     folder: Path = data_folder(data_dir)
     first = SOURCES[name].archives[0]
     if first in missing(SOURCES[name], folder):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from votestream.common.parameters import shown
 from votestream.common.plugins import Registry
 from votestream.common.suggestions import did_you_mean
 from votestream.streams.catalogue import data_folder
@@ -121,7 +122,7 @@ def stream(
         options |= {key: value for key, value in asked.items() if value is not None}
         return registered_stream(name, seed=seed, backbone=backbone, **options)
     else:
-        raise ValueError(f"There is no stream {name!r}. {did_you_mean(name, list_streams())}")
+        raise ValueError(f"There is no stream {shown(name)}. {did_you_mean(name, list_streams())}")
     usual = _BENCHMARKS[name][1] if name in _BENCHMARKS else None
     if name == "core50-nc" and order is None:
         if tasks is not None or test_share is not None:

@@ -131,7 +131,7 @@ class FeatureReplay(ExemplarLearner):
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
-        return self._sorted(self._head.rows) * np.float32(self._unit)
+        return self._sorted(self._head.frozen().rows) * np.float32(self._unit)
 
     def _forget(self, number: int) -> None:
         self._memory.forget(number)

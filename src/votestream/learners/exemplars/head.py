@@ -89,6 +89,9 @@ class GrowingHead:
         """As it is now; what this one learns later does not change it."""
         twin = copy.copy(self)
         twin._rows = self._rows[: self.n_classes] * 1  # copied, by NumPy and torch alike
+        if self._centre:  # steps round: what is left of the rows' means would weigh all that the features share
+            weights = twin._rows[:, : self.width]
+            weights -= library_of(weights).sum(weights, axis=1, keepdims=True) / self.width
         return twin
 
     def logits(self, X: Array) -> Array:

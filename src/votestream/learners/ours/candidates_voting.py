@@ -377,7 +377,7 @@ class CandidatesVoting(ExemplarLearner):
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
-        return self._sorted(self._head.rows[:, : self.n_features_in_]) * np.float32(self._unit)
+        return self._sorted(self._head.frozen().rows[:, : self.n_features_in_]) * np.float32(self._unit)
 
     @learned
     def beta_(self) -> float:

@@ -30,7 +30,8 @@ class FeCAM(MomentLearner):
     Each row goes through Tukey's transform, sign(x) |x|^tukey, which makes features behind a ReLU more like a
     Gaussian. A class's covariance is shrunk, Sigma + gamma V1 I + gamma V2 (1 - I), with V1 and V2 its mean
     diagonal and off-diagonal element, and then normalised to a correlation matrix. Distances are taken from
-    the row to the mean, both of unit length, all as in the paper's many-shot setting.
+    the row to the mean, both of unit length, all as in the paper's many-shot setting. So it matters where zero is:
+    features that are all positive, or share an offset, may give an accuracy a few points from that of centred ones.
 
     Kept: 8 C (D + 1) + 4 C D² bytes, the scatters in float32, and at most 1024 rows that wait to be merged;
     having answered, as much again for the inverses. Means are those of the transformed rows, so one set of

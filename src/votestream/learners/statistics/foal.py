@@ -60,6 +60,7 @@ class FOAL(ScaledLearner):
 
     parameter_ranges: ClassVar[Ranges] = {"ridge": real(1e-12, 1e12)}
     _fixed = ("projection", "scale")
+    _bearable = 30  # divided by a size that is nearly all mean, no row is far enough from another for the sigmoid
 
     def __init__(
         self,

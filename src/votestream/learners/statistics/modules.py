@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
@@ -76,8 +76,13 @@ class MeanModule(LogScoresModule):
         self.parts = nn.ModuleList(modules)
 
     def log_scores(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        log = torch.stack([part.log_scores(X)[1].log_softmax(1) for part in self.parts])
-        log = log.logsumexp(0)
+        parts = cast("list[LogScoresModule]", self.parts)
+        # Spelled out: log_softmax and logsumexp of OpenCV are logarithms of what float32 has no more.
+        scores = torch.stack([part.log_scores(X)[1] for part in parts])
+        scores = scores - scores.amax(2, keepdim=True)
+        log = scores - scores.exp().sum(2, keepdim=True).log()
+        largest = log.amax(0)
+        log = largest + (log - largest).exp().sum(0).log()
         return log.argmax(1), log
 
 

@@ -60,13 +60,14 @@ class RandomFeaturesLearner(Learner):
     sums: type[GramSums] = GramSums
     _link: Callable[[NDArray[np.float64]], NDArray[np.float64]] = staticmethod(onto_simplex)
     _test_growth = 1.5
+    _bearable = 3e4  # means over variation of features; beyond it the sums, in float32, hold nothing else
     projection: int
     parameter_ranges: ClassVar[Ranges] = {"projection": whole(1, 10**6)}
 
     # ---- learning -------------------------------------------------------------------------------
 
     def _begin(self, X: NDArray[np.float32]) -> None:
-        warn_of_offsets(X, common=3e4, differing=3e4)  # the sums, in float32, would hold nothing else
+        warn_of_offsets(X, common=self._bearable, differing=self._bearable)
         self._allocate(X.shape[1], self._n_features(), self.seed, self._n_parts())
 
     def _n_features(self) -> int:

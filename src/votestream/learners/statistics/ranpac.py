@@ -71,6 +71,7 @@ class RanPAC(RandomFeaturesLearner):
     parameter_ranges: ClassVar[Ranges] = {"ridge": real(1e-12, 1e12, "held-out"), "preset": choice(None, "paper")}
     _fixed = ("projection", "preset")
     block = BLOCK
+    _bearable = 100  # the squares of what random features share swamp the rest in float32
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ class Studio(ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.seen = []  # targets and tokens
+        self.api = {}  # answers by path, where they are not in ANSWERS
         self.sent = 0  # bytes of large images
         self.dripping = threading.Event()  # whether a slow answer was begun
         self.closing = threading.Event()
@@ -67,8 +68,10 @@ class Handler(StreamRequestHandler):
                 self.wfile.write(ANSWERS["/data/red.png"])
             elif target.startswith("/data/large"):
                 self._large(int(target.rpartition("-")[2]))
-            else:
+            elif target in ANSWERS:
                 self.wfile.write(ANSWERS[target])
+            else:
+                self.wfile.write(self.server.api[target.partition("?")[0]])
 
     def _drip(self, start):
         """A byte now and then, for ever."""

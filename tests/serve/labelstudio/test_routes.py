@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from serve.asking import serving
+from serve.asking import image, serving
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, deleted, event, task
+from votestream.serve import promises
+from votestream.serve.engine import Engine
+from votestream.serve.messages import Upload
+from votestream.serve.settings import EngineSettings
 
 
 @pytest.fixture
@@ -53,6 +57,55 @@ def test_a_deleted_annotation_is_taken_back(client):
     assert counts(client) == {"green": 1}
 
 
+def tasks_deleted(*numbers):
+    return {"action": "TASKS_DELETED", "tasks": [{"id": number} for number in numbers], "project": PROJECT}
+
+
+def of_task(number, *about):
+    """An annotation of that task."""
+    made = event("ANNOTATION_CREATED", *about)
+    return {**made, "task": {**made["task"], "id": number}}
+
+
+def test_deleted_tasks_take_what_their_annotations_taught_with_them_after_a_restart_too(tmp_path):
+    with serving(tmp_path) as client:
+        for number, label in enumerate(("red", "green", "red", "green")):
+            client.post("/webhook", json=of_task(number // 2, label, number, data_uri(label, number)))
+        other = {**of_task(0, "green", 9, data_uri("green", 9)), "project": {**PROJECT, "id": 3}}
+        client.post("/webhook", json=other)
+        client.post("/webhook", json=deleted(0))
+        assert counts(client) == {"green": 3, "red": 1}
+    with serving(tmp_path) as client:
+        told = client.post("/webhook", json=tasks_deleted(0, 7)).json()["annotations"]
+        assert [one["undone"] for one in told] == [2]
+        assert counts(client) == {"green": 2, "red": 1}
+        assert client.post("/webhook", json=tasks_deleted(0, 7)).json()["annotations"] == []
+        client.post("/webhook", json=tasks_deleted(1))
+        assert counts(client) == {"green": 1}  # of the other project
+
+
+def test_what_annotations_taught_is_remembered_longer_than_other_keys(tmp_path, monkeypatch):
+    monkeypatch.setattr(promises, "KEYS", 2)
+    with serving(tmp_path) as client:
+        client.post("/webhook", json=of_task(1, "red", 17))
+        for number in range(4):
+            client.teach("green", 1, number, headers={"idempotency-key": f"key {number}"})
+    with serving(tmp_path) as client:
+        client.post("/webhook", json=tasks_deleted(1))
+        assert counts(client) == {"green": 4}
+
+
+def test_an_annotation_of_an_earlier_version_is_known_by_the_name_that_its_image_had(tmp_path):
+    engine = Engine.open(tmp_path / "shop.safetensors", EngineSettings(backbone="pixels", device="cpu"))
+    engine.learn([Upload(image("red"))], "red", key="label-studio/2/17/1").result()
+    engine.close()
+    with serving(tmp_path) as client:
+        client.post("/webhook", json=event("ANNOTATION_CREATED", "red"))
+        assert counts(client) == {"red": 1}
+        client.post("/webhook", json=event("ANNOTATION_UPDATED", "green"))
+        assert counts(client) == {"green": 1}
+
+
 def test_an_annotation_whose_choice_was_taken_away_or_that_was_skipped_is_taken_back(client):
     client.post("/webhook", json=event("ANNOTATION_CREATED", "red", 17))
     client.post("/webhook", json=event("ANNOTATION_CREATED", "red", 18, data_uri("red", 1)))
@@ -91,7 +144,7 @@ def test_a_webhook_without_annotations_is_passed_over(client):
     assert client.post("/webhook", json=sent).json()["status"] == "ignored"
 
 
-@pytest.mark.parametrize("action", ["PROJECT_UPDATED", "TASKS_CREATED", "START_TRAINING", None])
+@pytest.mark.parametrize("action", ["PROJECT_UPDATED", "TASKS_CREATED", None])
 def test_other_events_are_passed_over(client, action):
     assert client.post("/webhook", json={"action": action, "project": PROJECT}).json()["status"] == "ignored"
 

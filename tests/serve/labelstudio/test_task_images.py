@@ -10,14 +10,14 @@ import pytest
 
 from serve.asking import HERE, serving
 from serve.labelstudio.fake_studio import BROKEN, fake_studio
-from serve.labelstudio.payloads import CONFIG, counts, data_uri, deleted, event, task
+from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, deleted, event, task
 from votestream.serve.labelstudio import task_images
-from votestream.serve.labelstudio.studio import check_studio
+from votestream.serve.labelstudio.studio import Studio, check_studio
 from votestream.serve.labelstudio.task_images import target_of
 from votestream.serve.messages import BadRequest
 from votestream.serve.web.options import LabelStudio, Limits
 
-STUDIO = LabelStudio("http://studio.example:8080", "secret")
+STUDIO = Studio(LabelStudio("http://studio.example:8080", "secret"))
 STRANGE = [
     "http://evil.example/data/a.jpg",
     "http://studio.example:8080@evil.example/data/a.jpg",
@@ -198,6 +198,7 @@ def test_an_annotation_does_not_wait_for_the_image_of_another_one(client, studio
     ("then", "known"),
     [
         (deleted(17), {}),
+        ({"action": "TASKS_DELETED", "tasks": [{"id": 19}], "project": PROJECT}, {}),
         (event("ANNOTATION_UPDATED", None, 17), {}),
         (event("ANNOTATION_UPDATED", "green", 17, data_uri("green")), {"green": 1}),
     ],

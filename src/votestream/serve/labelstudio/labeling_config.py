@@ -25,6 +25,22 @@ class Choices:
         data = task.get("data")
         return data.get(self.key) if isinstance(data, dict) else None
 
+    def label_of(self, annotation: dict[str, Any]) -> str | None:
+        """What an annotation says; None where it is skipped or chooses nothing, BadRequest where it makes no sense."""
+        results = annotation.get("result", [])
+        if annotation.get("was_cancelled"):
+            return None
+        for result in results if isinstance(results, list) else [results]:
+            if not isinstance(result, dict):
+                raise BadRequest("The results of an annotation must be JSON objects.")
+            if result.get("from_name") == self.name and result.get("type") == "choices":
+                value = result.get("value")
+                chosen = value.get("choices") if isinstance(value, dict) else None
+                if isinstance(chosen, list) and len(chosen) == 1 and isinstance(chosen[0], str):
+                    return chosen[0]
+                raise BadRequest("An annotation must choose one class.")
+        return None
+
 
 def choices_of(config: object) -> Choices:
     """The first choices in a labeling interface that are about an image.

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
 from votestream.serve.engine import Engine
-from votestream.serve.labelstudio.annotations import learn, place_of, take_back
+from votestream.serve.labelstudio.annotations import learn, of_tasks, place_of, places_in, standing, task_of, undo
 from votestream.serve.labelstudio.connection import Connection
 from votestream.serve.labelstudio.labeling_config import Choices, choices_of
-from votestream.serve.messages import Answer, BadRequest, Upload
+from votestream.serve.messages import Answer, BadRequest, NotThere, Upload
 from votestream.serve.web import bodies
 from votestream.serve.web.service import Served, TheEngine, TheTaught, done, the_service
 
 MOST_TASKS = 256
 ALL = 10_000  # classes
 LEARNED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
-TAKEN_BACK = ("ANNOTATION_DELETED", "ANNOTATIONS_DELETED")
+DELETED = ("ANNOTATION_DELETED", "ANNOTATIONS_DELETED")
 
 router = APIRouter()
+of_model = APIRouter()  # for the page and for programs, beside the model's other routes
+PROJECT = {"schema": {"type": "object", "required": ["project"], "properties": {"project": {"type": "integer"}}}}
 
 
 @router.get("/health", summary="Whether the ML backend runs")
@@ -61,9 +64,40 @@ async def predict(request: Request, engine: TheEngine) -> JSONResponse:
     return JSONResponse({"results": results})
 
 
+@router.post("/train", summary="Learn what a project of Label Studio knows")
+async def train(request: Request, engine: TheTaught) -> JSONResponse:
+    """Begins to bring the model in step with the project's annotations."""
+    project = str((await _object(request)).get("project", "")).partition(".")[0]  # such as 2.1629208174
+    number = int(project) if project.isascii() and project.isdecimal() and len(project) < 20 else None
+    return JSONResponse(_begin(request, engine, number), 201)
+
+
+@of_model.post(
+    "/label-studio/sync",
+    summary="Bring the model in step with a project of Label Studio",
+    status_code=202,
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": PROJECT}}},
+)
+async def begin_sync(request: Request, engine: TheTaught) -> JSONResponse:
+    """Annotations are learned, changed ones corrected, deleted ones undone. GET says how far it is."""
+    body = await bodies.json_object(request, the_service(request).options.limits, ("project",))
+    return JSONResponse(_begin(request, engine, body.get("project")), 202)
+
+
+@of_model.get("/label-studio/sync", summary="How far the newest synchronisation is")
+async def sync_state(
+    request: Request, engine: TheTaught, project: Annotated[int, Query(ge=1, lt=1 << 63)]
+) -> JSONResponse:
+    """Its state ("running", "done" or "failed"), counts, and the first problems."""
+    newest = _connection(request).newest_sync(engine, project)
+    if newest is None:
+        raise NotThere("This project has not been synchronised since the service was started.")
+    return JSONResponse(newest.outcome)
+
+
 @router.post("/webhook", summary="Label Studio tells of annotations", status_code=201)
 async def webhook(request: Request, engine: TheTaught) -> JSONResponse:
-    """An annotation is learned; of an updated one, the old lesson is undone first; a deleted one is undone."""
+    """An annotation is learned; of a changed one, the old lesson is undone first; those of deleted tasks are undone."""
     body = await _object(request)
     action = body.get("action")
     outcome: list[dict[str, Any]] = []
@@ -79,28 +113,57 @@ async def webhook(request: Request, engine: TheTaught) -> JSONResponse:
                 if len(annotations) == 1:
                     raise
                 outcome.append({"lesson": None, "problem": str(problem)})
-    elif action in TAKEN_BACK:
-        for annotation in _listed(body.get("annotations", body.get("annotation"))):
-            place = _place(body, annotation)
-            async with _connection(request).in_order.turn([place]) as earlier_events:
-                await earlier_events()
-                outcome.append(await take_back(engine, place))
+    elif action in DELETED:
+        places = [_place(body, one) for one in _listed(body.get("annotations", body.get("annotation")))]
+        outcome = await _undo(request, engine, places)
+    elif action == "TASKS_DELETED":
+        outcome = await _undo_tasks(request, engine, body)
+    elif action == "START_TRAINING":
+        return JSONResponse(_begin(request, engine, _part(body, "project").get("id")), 201)
     return JSONResponse({"status": "ok" if outcome else "ignored", "annotations": outcome}, 201)
+
+
+def _begin(request: Request, engine: Engine, project: object) -> dict[str, Any]:
+    if type(project) is not int or not 1 <= project < 1 << 63:
+        raise BadRequest("project must be the number of a project.")
+    return _connection(request).sync(engine, project).outcome
 
 
 async def _learn(
     request: Request, engine: Engine, choices: Choices, place: str, annotation: dict[str, Any], task: dict[str, Any]
 ) -> dict[str, Any]:
-    label, connection = _label(choices, annotation), _connection(request)
+    label, connection = choices.label_of(annotation), _connection(request)
+    connection.heard(engine, place)
     async with connection.in_order.turn([place]) as earlier_events:
         if label is None:  # skipped, or the choice was taken away
             await earlier_events()
-            return await take_back(engine, place)
+            return await undo(engine, place)
         async with connection.images.of([choices.image_of(task)], "annotate") as [image]:
             if isinstance(image, BadRequest):
                 raise image
             await earlier_events()
             return await learn(engine, place, task.get("id"), label, image)
+
+
+async def _undo(request: Request, engine: Engine, places: list[str]) -> list[dict[str, Any]]:
+    connection = _connection(request)
+    outcome = []
+    for place in places:
+        connection.heard(engine, place)
+        async with connection.in_order.turn([place]) as earlier_events:
+            await earlier_events()
+            outcome.append(await undo(engine, place))
+    return outcome
+
+
+async def _undo_tasks(request: Request, engine: Engine, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the annotations of deleted tasks taught; Label Studio does not name the annotations."""
+    project, in_order = _part(body, "project").get("id"), _connection(request).in_order
+    tasks = [task.get("id") for task in _listed(body.get("tasks"))]
+    _connection(request).heard(engine, *(task_of(project, task) for task in tasks))
+    async with in_order.turn(in_order.pending(places_in(project))) as earlier_events:  # which may belong to the tasks
+        await earlier_events()
+    return await _undo(request, engine, of_tasks(await asyncio.to_thread(standing, engine, project), tasks))
 
 
 def _result(choices: Choices, answer: Answer) -> dict[str, Any]:
@@ -111,18 +174,6 @@ def _result(choices: Choices, answer: Answer) -> dict[str, Any]:
             one = {"from_name": choices.name, "to_name": choices.image, "type": "choices", "value": value}
             return {"result": [one], "score": probability}
     return {}
-
-
-def _label(choices: Choices, annotation: dict[str, Any]) -> str | None:
-    if annotation.get("was_cancelled"):
-        return None
-    for result in _listed(annotation.get("result", [])):
-        if result.get("from_name") == choices.name and result.get("type") == "choices":
-            chosen = _part(result, "value").get("choices")
-            if isinstance(chosen, list) and len(chosen) == 1 and isinstance(chosen[0], str):
-                return chosen[0]
-            raise BadRequest("An annotation must choose one class.")
-    return None
 
 
 def _place(body: dict[str, Any], annotation: dict[str, Any]) -> str:

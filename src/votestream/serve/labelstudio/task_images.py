@@ -7,16 +7,18 @@ import base64
 import binascii
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from threading import Lock
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from votestream.serve.labelstudio.studio import StudioError, StudioStatus, fetch
+from votestream.serve.labelstudio.studio import Studio, StudioError, StudioStatus
 from votestream.serve.messages import BadRequest, ServeError, TooBusy
-from votestream.serve.web.options import LabelStudio, Limits
+from votestream.serve.web.options import Limits
 
+T = TypeVar("T")
 SECONDS = 20.0  # for all the images of one request
 FOLDERS = ("/data/", "/storage-data/", "/tasks/")  # where Label Studio serves the files of tasks
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]{64,}={0,2}\s*")
@@ -26,12 +28,13 @@ ADDRESS = re.compile(r"[\x21-\x7e]+")
 class TaskImages:
     """Reads images in a few threads of its own, so that a slow Label Studio delays nothing but its own requests."""
 
-    def __init__(self, studio: LabelStudio | None, limits: Limits) -> None:
+    def __init__(self, studio: Studio | None, limits: Limits) -> None:
         self.studio, self.limits = studio, limits
         self._held = 0  # bytes fetched for all requests under way
         self._lock = Lock()
-        # Annotations do not wait behind the many images of a prediction.
-        self._pools = {kind: ThreadPoolExecutor(threads, kind) for kind, threads in (("predict", 4), ("annotate", 2))}
+        # An annotation does not wait behind the many images of a prediction or of a whole project.
+        threads = {"predict": 4, "annotate": 2, "sync": 2}
+        self._pools = {kind: ThreadPoolExecutor(n, f"images to {kind}") for kind, n in threads.items()}
 
     @asynccontextmanager
     async def of(self, values: Sequence[object], kind: str) -> AsyncIterator[list[bytes | BadRequest]]:
@@ -46,13 +49,16 @@ class TaskImages:
         finally:
             fetched.end()
 
+    async def in_pool(self, kind: str, work: Callable[..., T], *about: Any) -> T:
+        """Do what waits for Label Studio in a thread for its kind."""
+        return await asyncio.get_running_loop().run_in_executor(self._pools[kind], work, *about)
+
     async def _image(self, value: object, fetched: _Fetched, deadline: float, kind: str) -> bytes | BadRequest:
         try:
             if (sent := await asyncio.to_thread(image_in, value)) is not None:
                 return sent
             target = target_of(str(value), self.studio)
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pools[kind], self._fetch, target, fetched, deadline)
+            return await self.in_pool(kind, self._fetch, target, fetched, deadline)
         except _TooLarge:
             raise
         except BadRequest as problem:
@@ -62,7 +68,7 @@ class TaskImages:
         assert self.studio is not None
         try:
             fetched.count(0)  # nothing more is asked for once there is too much
-            return fetch(self.studio, target, fetched.count, deadline)
+            return self.studio.get(target, fetched.count, deadline)
         except StudioStatus as problem:
             raise BadRequest(f"Label Studio did not send the image: status {problem.code}.") from None
         except StudioError as problem:
@@ -132,7 +138,7 @@ def _decoded(data: str) -> bytes:
         raise BadRequest("The image is no base64.") from None
 
 
-def target_of(value: str, studio: LabelStudio | None) -> str:
+def target_of(value: str, studio: Studio | None) -> str:
     """The path and query to fetch an image from; BadRequest where that is not a file of that Label Studio's tasks."""
     if studio is None:
         raise BadRequest(

@@ -24,7 +24,7 @@ from votestream.serve.web.security import Guard
 from votestream.serve.web.service import Served, Service
 
 DESCRIPTION = 'Learns images and predicts at the same time. Errors are {"error": "A sentence."}.'
-OF_A_MODEL = (teaching.router, explaining.router, models.router, exporting.router, events.router)
+OF_A_MODEL = (teaching.router, explaining.router, models.router, exporting.router, events.router, labelstudio.of_model)
 
 
 def create_app(engines: Mapping[str, Served], options: Options) -> FastAPI:

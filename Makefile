@@ -7,11 +7,12 @@ COMPAT := .venv-compat
 # Without what it depends on: it asks for pandas 2, and works with the pandas 3 that the others have. It needs Java, too.
 CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
 RAY := .venv-ray
+LABELSTUDIO := .venv-labelstudio
 RAY_PIP := $(RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 MINIMUM := .venv-minimum
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat test-minimum test-ray lint coverage release tables clean
+.PHONY: demo serve test test-browser test-compat test-minimum test-ray test-labelstudio lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -47,6 +48,10 @@ test-minimum: $(MINIMUM)/installed
 # On a Ray cluster of several nodes on this machine, in an environment of its own. Without Ray the tests are skipped.
 test-ray: $(RAY)/installed
 	OMP_NUM_THREADS=1 $(RAY)/bin/pytest -rs tests_ray || [ $$? -eq 5 ]  # 5: all of them
+
+# With the real Label Studio, in an environment of its own: it pins many packages. Without it the tests are skipped.
+test-labelstudio: $(VENV)/installed-dev $(LABELSTUDIO)/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest -rs tests_labelstudio
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -150,6 +155,12 @@ $(RAY)/installed: pyproject.toml constraints.txt
 	$(RAY_PIP) -e ".[ray]" || echo "ray could not be installed: its tests will be skipped"
 	touch $@
 
+$(LABELSTUDIO)/installed: tests_labelstudio/requirements.txt
+	$(PYTHON) -m venv --clear $(LABELSTUDIO)
+	$(LABELSTUDIO)/bin/pip install --quiet --disable-pip-version-check -r tests_labelstudio/requirements.txt || \
+	  echo "Label Studio could not be installed: its tests will be skipped"
+	touch $@
+
 # torch is the pinned one, by pip: uv resolves the rest without it, and pip adds what torch needs.
 $(MINIMUM)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(MINIMUM)
@@ -162,4 +173,4 @@ $(MINIMUM)/installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(COMPAT) $(MINIMUM) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) $(MINIMUM) $(RAY) $(LABELSTUDIO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,11 +9,13 @@ CAPYMOA := capymoa jpype1 deprecated wrapt seaborn
 EXPORT := .venv-export
 EXPORT_PIP := $(EXPORT)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 RAY := .venv-ray
+LABELSTUDIO := .venv-labelstudio
 RAY_PIP := $(RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 MINIMUM := .venv-minimum
 COMPAT_PIP := $(COMPAT)/bin/pip install --quiet --disable-pip-version-check -c constraints-compat.txt
 
-.PHONY: demo serve test test-browser test-compat test-export test-minimum test-ray lint coverage release tables clean
+.PHONY: demo serve test test-browser test-compat test-export test-minimum test-ray test-labelstudio
+.PHONY: lint coverage release tables clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/installed
@@ -53,6 +55,10 @@ test-minimum: $(MINIMUM)/installed
 # On a Ray cluster of several nodes on this machine, in an environment of its own. Without Ray the tests are skipped.
 test-ray: $(RAY)/installed
 	OMP_NUM_THREADS=1 $(RAY)/bin/pytest -rs tests_ray || [ $$? -eq 5 ]  # 5: all of them
+
+# With the real Label Studio, in an environment of its own: it pins many packages. Without it the tests are skipped.
+test-labelstudio: $(VENV)/installed-dev $(LABELSTUDIO)/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest -rs tests_labelstudio
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -167,6 +173,12 @@ $(EXPORT)/installed: pyproject.toml constraints.txt
 	  done
 	touch $@
 
+$(LABELSTUDIO)/installed: tests_labelstudio/requirements.txt
+	$(PYTHON) -m venv --clear $(LABELSTUDIO)
+	$(LABELSTUDIO)/bin/pip install --quiet --disable-pip-version-check -r tests_labelstudio/requirements.txt || \
+	  echo "Label Studio could not be installed: its tests will be skipped"
+	touch $@
+
 # torch is the pinned one, by pip: uv resolves the rest without it, and pip adds what torch needs.
 $(MINIMUM)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(MINIMUM)
@@ -179,4 +191,5 @@ $(MINIMUM)/installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(COMPAT) $(EXPORT) $(MINIMUM) $(RAY) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT) $(EXPORT) $(MINIMUM) $(RAY) $(LABELSTUDIO)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,6 +20,8 @@ JSON_ROUTES = (
     "/v1/classes/red/rename",
     "/webhook",
     "/predict",
+    "/train",
+    "/v1/label-studio/sync",
 )
 
 

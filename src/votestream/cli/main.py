@@ -16,6 +16,7 @@ from votestream.cli.corrections import app as corrections_app
 from votestream.cli.data import app as data_app
 from votestream.cli.evaluation import app as evaluation_app
 from votestream.cli.export import app as export_app
+from votestream.cli.labelstudio import app as labelstudio_app
 from votestream.cli.photos import app as photos_app
 from votestream.cli.serve import app as serve_app
 from votestream.cli.stream import app as stream_app
@@ -38,6 +39,7 @@ app.add_typer(serve_app)
 app.add_typer(export_app)
 app.add_typer(data_app, name="data")
 app.add_typer(stream_app, name="stream")
+app.add_typer(labelstudio_app, name="label-studio")
 
 
 def _version(asked: bool) -> None:

@@ -116,10 +116,10 @@ def serve(
         raise Refused(f"The service needs {', '.join(missing)}: {install_extra('serve')}.")
     from votestream.compute.place import one_thread
     from votestream.photos.lock import note_service
+    from votestream.serve.labelstudio.studio import check_studio
     from votestream.serve.settings import EngineSettings
     from votestream.serve.web.addresses import own_address
     from votestream.serve.web.app import create_app
-    from votestream.serve.web.labelstudio_images import check_studio
     from votestream.serve.web.options import LabelStudio, Options
     from votestream.serve.web.security import check_origin
     from votestream.serve.web.server import Server, check_certificate, listen

@@ -149,6 +149,10 @@ class Engine(PredictingEngine):
         """What a change with that key was answered; None where there was none, or 10,000 others since."""
         return self._model.keys.find(key)
 
+    def annotation_keys(self, prefix: str) -> list[str]:
+        """The keys of Label Studio's annotations that begin so: the newest 200,000 are kept."""
+        return self._model.keys.of_annotations(prefix)
+
     def statistics(self) -> dict[str, float]:
         writer, told = self._writer, super().statistics()
         counts = writer.counts

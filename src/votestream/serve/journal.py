@@ -27,6 +27,7 @@ from votestream.photos.sidecar import followed
 
 OURS, VERSION = 0x564F5453, 1  # in the file's header: "VOTS", and the version of these tables
 KEYS, KEY_BYTES = 10_000, 16 << 20  # answers kept for requests that are sent again
+ANNOTATION_KEYS, ANNOTATION_KEY_BYTES = 200_000, 64 << 20  # those for what Label Studio's annotations taught
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE bases (number INTEGER PRIMARY KEY, header TEXT NOT NULL, digest TEXT NOT NULL);

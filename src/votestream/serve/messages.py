@@ -155,6 +155,10 @@ class Conflict(ServeError):
     status = 409
 
 
+class AlreadyUndone(Conflict):
+    """The change was taken back before."""
+
+
 class NoFile(Conflict):
     """The model has learned nothing, in this state of it."""
 

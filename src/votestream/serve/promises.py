@@ -11,10 +11,11 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
 
-from votestream.serve.journal import KEY_BYTES, KEYS, Kept
+from votestream.serve.journal import ANNOTATION_KEY_BYTES, ANNOTATION_KEYS, KEY_BYTES, KEYS, Kept
 from votestream.serve.messages import BadRequest, Change, Conflict, Guess, Lesson, Problem, Taught
 
 LONGEST_KEY = 200
+ANNOTATION = "label-studio/"  # what the keys of annotations begin with, which are kept longer than others
 
 
 class Promise:
@@ -79,8 +80,9 @@ class Keys:
 
     def __init__(self, answered: Iterable[Kept]) -> None:
         self._lock = threading.Lock()
-        self._answered: OrderedDict[str, Kept] = OrderedDict((kept.key, kept) for kept in answered)
-        self._bytes = sum(len(kept.answer) for kept in self._answered.values())
+        self._answers = {False: _Answers(KEYS, KEY_BYTES), True: _Answers(ANNOTATION_KEYS, ANNOTATION_KEY_BYTES)}
+        for kept in answered:
+            self._group(kept.key).add(kept)
         self._under_way: dict[str, Promise] = {}
 
     def claim(self, key: str, digest: str) -> Promise | Future[Any]:
@@ -88,7 +90,7 @@ class Keys:
         if not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and key.isprintable()):
             raise BadRequest(f"An idempotency key must be printable text of at most {LONGEST_KEY} characters.")
         with self._lock:
-            done, promise = self._answered.get(key), self._under_way.get(key)
+            done, promise = self._group(key).get(key), self._under_way.get(key)
             before = done or (promise.kept if promise is not None else None)
             if before is not None and before.digest != digest:
                 raise Conflict(f"The idempotency key {key} was used for another request.")
@@ -105,8 +107,16 @@ class Keys:
     def find(self, key: str) -> Taught | Change | None:
         """What a request with that key was answered."""
         with self._lock:
-            done = self._answered.get(key)
+            done = self._group(key).get(key)
         return None if done is None else from_json(done.answer)
+
+    def of_annotations(self, prefix: str) -> list[str]:
+        """The keys of annotations that begin so, oldest first."""
+        with self._lock:
+            return [key for key in self._answers[True] if key.startswith(prefix)]
+
+    def _group(self, key: str) -> _Answers:
+        return self._answers[key.startswith(ANNOTATION)]
 
     def release(self, promise: Promise) -> None:
         with self._lock:
@@ -115,15 +125,26 @@ class Keys:
 
     def keep(self, answered: Iterable[Kept]) -> list[str]:
         """Keep answers; the oldest keys, which there is no room for any more."""
-        dropped = []
         with self._lock:
-            for kept in answered:
-                self._answered[kept.key] = kept
-                self._bytes += len(kept.answer)
-            while len(self._answered) > KEYS or self._bytes > KEY_BYTES:
-                key, old = self._answered.popitem(last=False)
-                self._bytes -= len(old.answer)
-                dropped.append(key)
+            return [dropped for kept in answered for dropped in self._group(kept.key).add(kept)]
+
+
+class _Answers(OrderedDict[str, Kept]):
+    """Answers by their keys; the oldest go where there are too many, or too many bytes of them."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        super().__init__()
+        self.most, self.most_bytes, self.bytes = most, most_bytes, 0
+
+    def add(self, kept: Kept) -> list[str]:
+        """Keep an answer; the keys of those that went."""
+        dropped = []
+        self[kept.key] = kept
+        self.bytes += len(kept.answer)
+        while len(self) > self.most or self.bytes > self.most_bytes:
+            key, old = self.popitem(last=False)
+            self.bytes -= len(old.answer)
+            dropped.append(key)
         return dropped
 
 

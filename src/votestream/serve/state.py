@@ -19,7 +19,17 @@ from votestream.model_store.journal import fingerprint
 from votestream.photos.taught_model import maker
 from votestream.serve.changes import Job, Learn, Undo, calls_of, make_again, perform, samples_of
 from votestream.serve.journal import Entry, Folded, Kept, LessonsFile
-from votestream.serve.messages import BadRequest, Change, Conflict, DiskProblem, Failed, NotThere, ServeError, Taught
+from votestream.serve.messages import (
+    AlreadyUndone,
+    BadRequest,
+    Change,
+    Conflict,
+    DiskProblem,
+    Failed,
+    NotThere,
+    ServeError,
+    Taught,
+)
 from votestream.serve.photo_notes import note_classes, settle_notes
 from votestream.serve.promises import Keys, as_json
 from votestream.serve.view import RECENT, View, file_parts
@@ -164,7 +174,7 @@ class ServedModel:
         if entry.kind == "undo":
             raise Conflict(f"Lesson {lesson} is itself an undo: teach again what it took back.")
         if entry.undone_by is not None:
-            raise Conflict(f"Lesson {lesson} was taken back already.")
+            raise AlreadyUndone(f"Lesson {lesson} was taken back already.")
         self.learner = self._without(lesson)
         about = {"lesson": lesson, "kind": entry.kind, **{key: entry.about[key] for key in _TOLD if key in entry.about}}
         return [Entry(number, number, "undo", about)], Change(number, "undo", about)

@@ -7,7 +7,6 @@ to the address that was named and nowhere else, and a certificate must be valid.
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import re
 import socket
@@ -16,11 +15,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from votestream.common.printing import shown
 from votestream.serve.messages import Version
+from votestream.serve.timed_response import TimedResponse
 
 SECONDS = 10.0  # to connect, to send the headers of an answer, and without a byte of a model file
 SILENCE = 40.0  # without an event: the writer sends a sign of life every 15 seconds
@@ -107,7 +108,7 @@ class Upstream:
                 raise Unusable(f"{self.url} contradicts itself: status {answer.status} for {version.tag}.")
             yield Sent(version, iter(()) if empty else self._pieces(answer))
 
-    def _pieces(self, answer: _Answer) -> Iterator[bytes]:
+    def _pieces(self, answer: TimedResponse) -> Iterator[bytes]:
         wanted = answer.length
         if wanted is None or wanted > self._most_bytes:
             most = f"{self._most_bytes:,} bytes"
@@ -138,7 +139,7 @@ class Upstream:
                 raise Unusable(f"{self.url} sends no events.")
             yield self._heard(answer)
 
-    def _heard(self, answer: _Answer) -> Iterator[Heard]:
+    def _heard(self, answer: TimedResponse) -> Iterator[Heard]:
         while True:
             answer.deadline = time.monotonic() + SILENCE
             with _explained(self.url):
@@ -152,7 +153,7 @@ class Upstream:
     # ---- requests -------------------------------------------------------------------------------
 
     @contextmanager
-    def _asked(self, path: str, headers: dict[str, str], taken: tuple[int, ...]) -> Iterator[_Answer]:
+    def _asked(self, path: str, headers: dict[str, str], taken: tuple[int, ...]) -> Iterator[TimedResponse]:
         """The answer to a request, where it has one of the statuses."""
         if self._token is not None:
             headers = {**headers, "Authorization": f"Bearer {self._token}"}
@@ -169,7 +170,7 @@ class Upstream:
                     self._sockets.add(plain)
                 connection.request("GET", f"{self._routes}{path}", headers=headers)
                 answer = connection.getresponse()
-                assert isinstance(answer, _Answer)
+                assert isinstance(answer, TimedResponse)
                 if answer.status not in taken:
                     raise self._refusal(answer)
             yield answer
@@ -187,7 +188,7 @@ class Upstream:
             connection = http.client.HTTPSConnection(self._host, self._port, timeout=SECONDS, context=context)
         else:
             connection = http.client.HTTPConnection(self._host, self._port, timeout=SECONDS)
-        connection.response_class = _Answer
+        connection.response_class = partial(TimedResponse, seconds=SECONDS)  # type: ignore[assignment]
         return connection
 
     def _refusal(self, answer: http.client.HTTPResponse) -> Exception:
@@ -200,36 +201,6 @@ class Upstream:
             return Unusable(f"{self.url} {said}: give it in a file with --follow-token-file.")
         kind = Unreachable if status in REFUSALS else Unusable
         return kind(f"{self.url} answers with status {status}{_reason(answer)}")
-
-
-class _Answer(http.client.HTTPResponse):
-    """An answer of which no byte is waited for after its `deadline`: a byte now and then does not move that."""
-
-    def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
-        super().__init__(sock, *args, **more)
-        self.deadline = time.monotonic() + SECONDS
-        self.fp = io.BufferedReader(_Raw(self, sock, self.fp.detach()))
-
-
-class _Raw(io.RawIOBase):
-    """The bytes of a socket, until the answer's deadline."""
-
-    def __init__(self, answer: _Answer, sock: socket.socket, stream: io.RawIOBase) -> None:
-        self._answer, self._socket, self._stream = answer, sock, stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._answer.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("it answers too slowly")
-        self._socket.settimeout(left)
-        return self._stream.readinto(buffer)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
 
 
 def _number(line: bytes) -> int | None:

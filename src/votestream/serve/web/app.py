@@ -13,8 +13,10 @@ from starlette.exceptions import HTTPException
 
 from votestream._version import __version__
 from votestream.common.printing import shown
+from votestream.serve.labelstudio import routes as labelstudio
+from votestream.serve.labelstudio.connection import Connection
 from votestream.serve.messages import NoFile, NotReady, ReadOnly, ServeError, TooBusy
-from votestream.serve.web import addresses, events, explaining, exporting, labelstudio, models, pages, teaching
+from votestream.serve.web import addresses, events, explaining, exporting, models, pages, teaching
 from votestream.serve.web.limits import Limiter
 from votestream.serve.web.options import Options
 from votestream.serve.web.record import Catch, Record
@@ -22,7 +24,7 @@ from votestream.serve.web.security import Guard
 from votestream.serve.web.service import Served, Service
 
 DESCRIPTION = 'Learns images and predicts at the same time. Errors are {"error": "A sentence."}.'
-OF_A_MODEL = (teaching.router, explaining.router, models.router, exporting.router, events.router)
+OF_A_MODEL = (teaching.router, explaining.router, models.router, exporting.router, events.router, labelstudio.of_model)
 
 
 def create_app(engines: Mapping[str, Served], options: Options) -> FastAPI:
@@ -30,6 +32,7 @@ def create_app(engines: Mapping[str, Served], options: Options) -> FastAPI:
     app = FastAPI(title="VoteStream", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
     service = Service(engines, options)
     app.state.service = service
+    app.state.label_studio = Connection(options)
     for router in (models.listing, addresses.router, *OF_A_MODEL):
         app.include_router(router, prefix="/v1")
     for router in OF_A_MODEL:

@@ -20,7 +20,7 @@ SAFE_METHODS = ("GET", "HEAD")
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/health", "/docs", "/openapi.json")
 OPEN_FOLDERS = ("/page/", "/docs/")
 # Label Studio can send a name and a password, but no bearer token, to a model.
-LABEL_STUDIO = re.compile("(/v1/models/[^/]+/label-studio)?/(health|setup|predict|webhook)")
+LABEL_STUDIO = re.compile("(/v1/models/[^/]+/label-studio)?/(health|setup|predict|train|webhook)")
 SINGLE = ("host", "origin", "authorization", "content-length", "content-type", "sec-fetch-site")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "

@@ -27,7 +27,6 @@ class Service:
         self.engines, self.options = dict(engines), options
         self.counts = Counts()
         self.streams = 0  # readers of events
-        self.annotating = asyncio.Lock()
         self.packing = asyncio.Lock()  # of model files
         self.stopping = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree
 
 from votestream.serve.messages import BadRequest
@@ -17,14 +18,37 @@ class Choices:
     name: str
     image: str  # the image tag's name
     key: str  # the field of a task's data that holds the image
-    values: frozenset[str] | None  # the choices; None where each task brings its own
+    values: frozenset[str] | None  # the choices as results name them; None where each task brings its own
+
+    def image_of(self, task: dict[str, Any]) -> object:
+        """What a task says of its image."""
+        data = task.get("data")
+        return data.get(self.key) if isinstance(data, dict) else None
+
+    def label_of(self, annotation: dict[str, Any]) -> str | None:
+        """What an annotation says; None where it is skipped or chooses nothing, BadRequest where it makes no sense."""
+        results = annotation.get("result", [])
+        if annotation.get("was_cancelled"):
+            return None
+        for result in results if isinstance(results, list) else [results]:
+            if not isinstance(result, dict):
+                raise BadRequest("The results of an annotation must be JSON objects.")
+            if result.get("from_name") == self.name and result.get("type") == "choices":
+                value = result.get("value")
+                chosen = value.get("choices") if isinstance(value, dict) else None
+                if isinstance(chosen, list) and len(chosen) == 1 and isinstance(chosen[0], str):
+                    return chosen[0]
+                raise BadRequest("An annotation must choose one class.")
+        return None
 
 
 def choices_of(config: object) -> Choices:
     """The first choices in a labeling interface that are about an image.
 
-    >>> choices_of('<View><Image name="i" value="$photo"/><Choices name="c" toName="i"><Choice value="oak"/></Choices>'
-    ...            '</View>')
+    In Label Studio's results a choice with an alias goes by its alias, whatever its value says on the screen.
+
+    >>> choices_of('<View><Image name="i" value="$photo"/><Choices name="c" toName="i">'
+    ...            '<Choice value="Eiche" alias="oak"/></Choices></View>')
     Choices(name='c', image='i', key='photo', values=frozenset({'oak'}))
     """
     if not isinstance(config, str) or len(config) > LONGEST:
@@ -40,7 +64,7 @@ def choices_of(config: object) -> Choices:
         image = tag.get("toName", "")
         value = images.get(image, "")
         if tag.get("name") and value.startswith("$") and tag.get("choice", "single") != "multiple":
-            named = frozenset(choice.get("value", "") for choice in tag.iter("Choice"))
+            named = frozenset(choice.get("alias") or choice.get("value") or "" for choice in tag.iter("Choice"))
             return Choices(tag.get("name", ""), image, value[1:], None if tag.get("value") else named)
     raise BadRequest(
         "The labeling interface must have an <Image> with a value such as $image, and <Choices> for it of which one "

@@ -67,7 +67,7 @@ def one_by_one(model: vs.Learner, X: np.ndarray) -> None:
 def products(model: Any) -> Callable[[np.ndarray], object] | None:
     """The matrix products of a batch prediction and nothing else."""
     if isinstance(model, vs.GaussianVoting):
-        ready = model._now().predictor
+        ready = model.prepared().predictor
         table = ready.chunks[0].table.reshape(D, -1)
         return lambda X: [(X[i : i + 300] @ ready.whiten) @ table for i in range(0, len(X), 300)]
     if isinstance(model, vs.StreamingLDA | vs.NearestClassMean):

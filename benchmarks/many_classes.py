@@ -26,7 +26,7 @@ from sklearn.cluster import KMeans
 import votestream as vs
 from learn_speed import about
 from rows import SPEED, append, rows_of, write
-from votestream.learners.ours import gaussian_voting
+from votestream.learners.ours import gaussian_predictor
 
 PREDICTED = 10_000  # held-out rows that are predicted, at once
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows to learn, their classes, rows to predict
@@ -108,11 +108,11 @@ def resident(field: str) -> float:
 
 def predicted_by_all(path: Path, queries: np.ndarray) -> np.ndarray:
     """By the densities of all classes, whatever their number."""
-    usual, gaussian_voting.MANY = gaussian_voting.MANY, 10**9
+    usual, gaussian_predictor.MANY = gaussian_predictor.MANY, 10**9
     try:
         return vs.load(path).predict(queries)
     finally:
-        gaussian_voting.MANY = usual
+        gaussian_predictor.MANY = usual
 
 
 def main() -> None:

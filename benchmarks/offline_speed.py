@@ -36,7 +36,7 @@ def measure(method: str, args: argparse.Namespace) -> dict[str, Any]:
     budget = 0 if plain.get_params()["budget"] == 0 else args.budget
     model: Any = vs.create(method, epochs=1, budget=budget, device=args.device)
     model.fit_task(*task(rng, args.images, 0))
-    cuda = model._device.type == "cuda"
+    cuda = model.memory_.device.type == "cuda"
     if cuda:  # kernels are chosen and loaded for every shape of mini-batch
         model.predict_proba(task(rng, 10, 0)[0])
         torch.cuda.synchronize()

@@ -47,7 +47,7 @@ def images(rng: np.random.Generator, n: int, first_class: int) -> tuple[np.ndarr
 
 def seconds(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> float:
     """For one step, the mini-batches given in one call."""
-    wait = torch.cuda.synchronize if model._device.type == "cuda" else lambda: None
+    wait = torch.cuda.synchronize if model.memory_.device.type == "cuda" else lambda: None
     wait()
     start = time.perf_counter()
     model.partial_fit(X, y, task=2)
@@ -57,7 +57,7 @@ def seconds(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> float:
 
 def counted(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> Counter[str]:
     """Passes through the network, and images in them, of one step on average; of steps that are not replayed."""
-    model._captured.clear()
+    model.memory_.captured.clear()
     seen: Counter[str] = Counter()
 
     def count(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -65,7 +65,7 @@ def counted(model: NetworkLearner, X: np.ndarray, y: np.ndarray) -> Counter[str]
         seen[f"{kind} passes"] += 1
         seen[f"{kind} images"] += len(inputs[0])
 
-    hook = model._network.body.register_forward_pre_hook(count)
+    hook = model.memory_.network.body.register_forward_pre_hook(count)
     model.partial_fit(X, y, task=2)
     hook.remove()
     return Counter({what: round(n * BATCH / len(X)) for what, n in seen.items()})

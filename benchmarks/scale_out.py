@@ -38,7 +38,7 @@ from PIL import Image
 import votestream as vs
 from rows import COMMAND, SPEED, append
 from votestream._version import __version__
-from votestream.core.mergeable import begun_like
+from votestream.core.merge import begun_like
 from votestream.distributed.chunk_work import ChunkWork
 from votestream.distributed.chunks import RowsLook, chunks_of
 from votestream.distributed.executor import Executor, executor, single_threaded

@@ -150,7 +150,7 @@ class Checks:
         checked, differing = self.reference.follow(log, number)
         self.found["answers"] += checked
         self.found["answers differing"] += differing
-        if self.reference.learner._is_fitted():
+        if self.reference.learner.fitted:
             self.found["states"] += 1
             self.found["states differing"] += self._served() != fingerprint(self.reference.learner)
 

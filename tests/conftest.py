@@ -115,7 +115,7 @@ def make_on_arrays(request):
 
 def same_model(one, other):
     """Whether two models hold the same, bit for bit."""
-    mine, theirs = one._arrays(), other._arrays()
+    mine, theirs = one.memory_.arrays(), other.memory_.arrays()
     return (
         list(one.classes_seen_) == list(other.classes_seen_)
         and one.task_of_class_.tolist() == other.task_of_class_.tolist()

@@ -108,7 +108,7 @@ def test_the_vote_is_that_of_equations_3_to_5(seed, n_tasks, width, budget, beta
     queries[:3] = model.exemplars_.features[rng.integers(len(model.exemplars_.features), size=3)]
     seen = model.vote(queries)
     task_of_seen = model.task_of_class_[np.searchsorted(model.classes_, model.classes_seen_)]
-    rows, exemplars, tasks = model._head.frozen().rows.astype(np.float64), *model.exemplars_[::2]
+    rows, exemplars, tasks = model.memory_.head.frozen().rows.astype(np.float64), *model.exemplars_[::2]
     for i, f in enumerate(queries.astype(np.float64)):
         o = rows[:, :width] @ f + (rows[:, width] if bias else 0)
         y, s = plain.candidates(o, task_of_seen)

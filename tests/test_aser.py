@@ -107,18 +107,18 @@ def model_and_batch(**params):
     model = make_on_network("aser")(budget=70, **params)
     for X, y in stream.tasks[:3]:
         model.partial_fit(X, y)
-    assert model._memory.store.full
-    held = model._memory.store.labels
+    assert model.memory_.images.store.full
+    held = model.memory_.images.store.labels
     for few, many, n in ((0, 1, 2), (2, 3, 5)):
         held[(held == few).nonzero().flatten()[n:]] = many
     X, y = stream.tasks[1][0][:10] ^ 1, stream.tasks[1][1][:10]  # a little different from those in memory
     number = {label: i for i, label in enumerate(model.classes_.tolist())}
-    model._network.train()
+    model.memory_.network.train()
     return model, torch.from_numpy(X), torch.tensor([number[label] for label in y.tolist()])
 
 
 def features(model, images):
-    network = copy.deepcopy(model._network).eval()
+    network = copy.deepcopy(model.memory_.network).eval()
     with torch.no_grad():
         return network.features(images)
 
@@ -132,7 +132,7 @@ def class_by_class(labels, draws):
 @pytest.mark.parametrize("mean", [True, False])
 def test_replayed_are_the_candidates_of_the_largest_adversarial_values(mean):
     model, images, labels = model_and_batch(per_class=4, replay=7, mean=mean)
-    store, draws = model._memory.store, copy.deepcopy(model._random).uniform(70)
+    store, draws = model.memory_.images.store, copy.deepcopy(model.memory_.random).uniform(70)
     members = class_by_class(store.labels.numpy(), draws)
     candidates = np.concatenate([slots[:4] for slots in members])
     others = np.concatenate([slots[4:8] for slots in members])
@@ -153,7 +153,7 @@ def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_images():
     replaced = 0
     for seed in range(5):
         model, images, labels = model_and_batch(per_class=4, seed=seed)
-        store, random = model._memory.store, copy.deepcopy(model._random)
+        store, random = model.memory_.images.store, copy.deepcopy(model.memory_.random)
         draws, fresh, threshold = random.uniform(70), random.uniform(70), float(random.uniform(1)[0]) / 6
         old_images, old_labels = store.images.clone(), store.labels.clone()
         others = np.concatenate([slots[:4] for slots in class_by_class(old_labels.numpy(), draws)])
@@ -164,7 +164,7 @@ def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_images():
         queries, classes = torch.cat((f[others], f_new[rare])), torch.cat((old_labels[others], labels[rare]))
         worth = knn_shapley(X, y, queries, classes, model.k).sum(0)
 
-        model._update(images, labels, model._draws(2), torch.from_numpy(model._random.uniform(1)))
+        model._update(images, labels, model._draws(2), torch.from_numpy(model.memory_.random.uniform(1)))
         changed = (store.images != old_images).flatten(1).any(1).nonzero().flatten().tolist()
         assert set(changed) <= set(rest)
         came = [int((images == store.images[slot]).flatten(1).all(1).nonzero()[0]) for slot in changed]
@@ -178,12 +178,12 @@ def test_the_memory_keeps_the_most_worthy_of_candidates_and_new_images():
 
 def test_scoring_and_keeping_leave_network_and_batch_norm_statistics_as_they_were():
     model, images, labels = model_and_batch()
-    before, random = copy.deepcopy(model._network.state_dict()), torch.get_rng_state()
+    before, random = copy.deepcopy(model.memory_.network.state_dict()), torch.get_rng_state()
     model._retrieve(images, labels, model._draws(1))
-    model._update(images, labels, model._draws(2), torch.from_numpy(model._random.uniform(1)))
-    assert all(torch.equal(now, before[name]) for name, now in model._network.state_dict().items())
+    model._update(images, labels, model._draws(2), torch.from_numpy(model.memory_.random.uniform(1)))
+    assert all(torch.equal(now, before[name]) for name, now in model.memory_.network.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random)
-    assert all(module.training for module in model._network.modules())
+    assert all(module.training for module in model.memory_.network.modules())
 
 
 # ---- the learner --------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_until_the_memory_is_full_aser_is_er(monkeypatch):
     stream, models = ImageStream(), [make_on_network(name)(budget=60) for name in ("er", "aser")]
     for model in models:
         model.partial_fit(stream.X[:60], stream.y[:60], task=0)
-    one, other = (model._network.state_dict() for model in models)
+    one, other = (model.memory_.network.state_dict() for model in models)
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert np.array_equal(models[0].exemplars_.features, models[1].exemplars_.features)
     asked = []

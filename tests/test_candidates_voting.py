@@ -118,7 +118,7 @@ def test_further_passes_cut_short_do_not_pass_for_learned(stream, monkeypatch):
 
 
 def same_model_but_for(one, other, *parts):
-    mine, theirs = one._arrays(), other._arrays()
+    mine, theirs = one.memory_.arrays(), other.memory_.arrays()
     return all(np.array_equal(mine[key], theirs[key]) for key in mine if key.split(".")[0] not in parts)
 
 
@@ -140,15 +140,17 @@ def test_new_rows_are_drawn_as_a_linear_layers():
 class Recorded(vs.CandidatesVoting):
     """Keeps what each training step saw."""
 
-    def _begin(self, X):
-        super()._begin(X)
-        self.steps, step = [], self._head.step
+    def begin(self, *args, **options):
+        state = super().begin(*args, **options)
+        head = state.memory.head
+        self.steps, step = [], head.step
 
         def recorded(X, classes, *rest):
             self.steps.append((X, classes))
             step(X, classes, *rest)
 
-        self._head.step = recorded  # type: ignore[method-assign]
+        vars(head)["step"] = recorded
+        return state
 
 
 def test_each_new_sample_is_paired_with_exemplars_of_earlier_tasks(stream):

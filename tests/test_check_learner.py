@@ -9,6 +9,7 @@ import pytest
 
 import votestream as vs
 from conftest import one_thread
+from votestream.memory import FeatureMemory
 from votestream.testing import check_learner, learner_checks
 from votestream.testing.promise import CHECKS
 
@@ -66,17 +67,17 @@ class LearnsTenRowsOfACall(Base):
 
 @breaks("check_that_the_same_seed_gives_the_same_model")
 class DrawsWithoutASeed(Base):
-    def _learn(self, X, classes, offset):
-        super()._learn(X + np.float32(np.random.default_rng().normal()), classes, offset)
+    def learn(self, X, classes, offset):
+        super().learn(X + np.float32(np.random.default_rng().normal()), classes, offset)
 
 
 @breaks("check_that_saving_and_loading_changes_nothing")
 class ForgetsItsCounterInTheFile(Base):
     calls = 0
 
-    def _learn(self, X, classes, offset):
+    def learn(self, X, classes, offset):
         self.calls = self.calls + 1
-        super()._learn(X * np.float32(self.calls), classes, offset)
+        super().learn(X * np.float32(self.calls), classes, offset)
 
 
 @breaks("check_that_predicting_has_no_side_effect")
@@ -151,17 +152,15 @@ class NeedsTwoClasses(Base):
 
 @breaks("check_that_memory_is_bounded")
 class KeepsEverything(Base):
-    def _learn(self, X, classes, offset):
+    def learn(self, X, classes, offset):
         self.rows = [*getattr(self, "rows", []), X.copy()]
-        super()._learn(X, classes, offset)
+        super().learn(X, classes, offset)
 
 
 @breaks("check_that_a_budget_holds")
 class OneTooMany(vs.NearestNeighbours):
-    def _begin(self, X):
-        self.budget += 1
-        super()._begin(X)
-        self.budget -= 1
+    def new_memory(self, width):
+        return FeatureMemory(width, self.budget + 1, self.keep, self.seed)
 
 
 @breaks("check_that_bad_input_is_refused")
@@ -207,16 +206,16 @@ class TakesFloatsOnly(Base):
 
 @breaks("check_that_tracking_changes_nothing_learned")
 class LearnsOtherwiseWhenTested(Base):
-    def _learn(self, X, classes, offset):
-        super()._learn(X + 1 if self.track else X, classes, offset)
+    def learn(self, X, classes, offset):
+        super().learn(X + 1 if self.track else X, classes, offset)
 
 
 @breaks("check_that_a_track_record_resumes")
 class CountsLoadingAsASample(Base):
     @classmethod
-    def _from_file(cls, *args):
-        model = super()._from_file(*args)
-        model._tracker.skip(1)
+    def from_file(cls, *args):
+        model = super().from_file(*args)
+        model.state_.tracker.skip(1)
         return model
 
 
@@ -244,11 +243,8 @@ def test_a_parameter_of_ones_own_counts_from_the_next_prediction_on():
             super().__init__(close_task_after, batch_size, seed, device, track)
             self.power = power
 
-        def _predictor(self):
-            return Sharpened(super()._predictor(), self.power)
-
-        def _updated(self, predictor, changed):
-            return self._predictor()
+        def new_predictor(self):
+            return Sharpened(super().new_predictor(), self.power)
 
     model = OwnParameter().partial_fit([[0.0], [1.0]], ["a", "b"])
     before = model.predict_proba([[0.1]])

@@ -34,7 +34,7 @@ def test_a_call_interrupted_half_way_is_not_passed_off_as_learned(make_on_arrays
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(model, "_learn", interrupt)
+        patch.setattr(model, "learn", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(stream.X[:10], stream.y[:10])
     for ask in (

@@ -306,8 +306,8 @@ def test_ranpac_is_ridge_on_the_projected_features(data, queries):
 def test_ranpac_chooses_the_ridge_that_does_best_on_what_was_held_out(data, queries):
     X, y = data[0].astype(np.float64), np.random.default_rng(0).permutation(data[1])  # noise: little can be learned
     model = learned("ranpac", data[0], y)
-    H, Y = np.maximum(X @ model._layers[0].W, 0), np.eye(C)[y]
-    held_out = model._part[np.arange(N) % len(model._part)] == 1
+    H, Y = np.maximum(X @ model.memory_.layers[0].W, 0), np.eye(C)[y]
+    held_out = model.memory_.part[np.arange(N) % len(model.memory_.part)] == 1
     assert held_out.sum() == pytest.approx(N / 5, rel=0.2)
     fit, G = ~held_out, H[~held_out].T @ H[~held_out]
 
@@ -319,14 +319,14 @@ def test_ranpac_chooses_the_ridge_that_does_best_on_what_was_held_out(data, quer
     assert model.ridge_ > learned("ranpac", *data).ridge_  # where there is something to learn, less is needed
     everything = np.linalg.solve(H.T @ H + model.ridge_ * np.eye(len(G)), H.T @ Y)
     assert nearly_all_the_same(
-        model.predict(queries), (np.maximum(queries @ model._layers[0].W, 0) @ everything).argmax(1)
+        model.predict(queries), (np.maximum(queries @ model.memory_.layers[0].W, 0) @ everything).argmax(1)
     )
 
 
 def test_ranpacs_projection_is_made_anew_and_not_in_the_file(data, queries, tmp_path):
     model = learned("ranpac", *data, seed=5)
-    assert all(array.shape != model._layers[0].W.shape for array in model._arrays().values())
-    assert model.memory_bytes() >= model._layers[0].W.nbytes + 2 * 4 * model.projection**2
+    assert all(array.shape != model.memory_.layers[0].W.shape for array in model.memory_.arrays().values())
+    assert model.memory_bytes() >= model.memory_.layers[0].W.nbytes + 2 * 4 * model.projection**2
     model.set_params(seed=6)  # once learning has begun, the seed is what it was
     model.save(tmp_path / "m.safetensors")
     assert np.array_equal(vs.load(tmp_path / "m.safetensors").predict_proba(queries), model.predict_proba(queries))
@@ -334,7 +334,7 @@ def test_ranpacs_projection_is_made_anew_and_not_in_the_file(data, queries, tmp_
 
 def test_ranpacs_preset_takes_the_papers_projection(data):
     model = vs.RanPAC(preset="paper", ridge=1.0, device="cpu").partial_fit(data[0][:5], data[1][:5])
-    assert model._layers[0].W.shape == (D, 10_000)
+    assert model.memory_.layers[0].W.shape == (D, 10_000)
 
 
 def test_ranpac_cannot_choose_by_what_it_did_not_hold_out(data):
@@ -367,8 +367,8 @@ def test_fecam_is_the_distance_of_the_shrunk_normalised_covariance(data, tukey, 
 
 
 def test_fecam_transforms_features_behind_a_relu_and_leaves_others(data):
-    assert learned("fecam", np.abs(data[0]), data[1])._power == 0.5
-    assert learned("fecam", *data)._power == 1
+    assert learned("fecam", np.abs(data[0]), data[1]).memory_.power == 0.5
+    assert learned("fecam", *data).memory_.power == 1
 
 
 @pytest.mark.parametrize(("weights", "k"), [("distance", 1), ("distance", 5), ("majority", 1), ("majority", 7)])
@@ -455,7 +455,7 @@ def test_joint_keeps_every_sample_and_says_so(data):
     model = learned("joint", *data)
     assert not model.bounded
     assert vs.StreamingLDA().bounded
-    assert np.array_equal(model._arrays()["rows"], data[0])
+    assert np.array_equal(model.memory_.arrays()["rows"], data[0])
     assert model.memory_bytes() >= data[0].nbytes
 
 

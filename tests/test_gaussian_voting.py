@@ -8,9 +8,9 @@ from scipy.stats import multivariate_normal
 
 import votestream as vs
 from conftest import Stream, same_model
-from votestream.core.refresh import last_refresh
 from votestream.memory import ClassGaussians
 from votestream.memory.gaussians import strongest, strongest_of_each
+from votestream.memory.refresh import last_refresh
 from votestream.memory.scatter import SharedScatter
 
 
@@ -50,7 +50,7 @@ def plain_log_densities(X, y, queries, strength, few):
 def test_log_densities_are_those_of_the_model_written_out():
     X, y = (part[: last_refresh(1500)] for part in correlated())  # where the shared covariance is up to date
     model = make(rank=8, strength=0.7, few=40.0, power=1).partial_fit(X, y)
-    mine = model._now().predictor.log_densities(X).astype(np.float64)
+    mine = model.prepared().predictor.log_densities(X).astype(np.float64)
     assert list(model.classes_seen_) == list(model.classes_)
     plain = plain_log_densities(X, y, X, 0.7, 40.0)
     assert np.allclose(mine - mine[:, :1], plain - plain[:, :1], atol=5e-2, rtol=1e-3)
@@ -251,11 +251,11 @@ def test_a_budget_without_room_for_the_means_is_refused_and_changes_nothing():
     with pytest.raises(ValueError, match=r"budget_bytes=2000 is too small: 4 classes of 24 features take \d+ bytes"):
         make(budget_bytes=2000).partial_fit(stream.X, stream.y)
     model = make(budget_bytes=2700).partial_fit(stream.X[:5], ["one"] * 5)
-    before = model._arrays()
+    before = model.memory_.arrays()
     with pytest.raises(ValueError, match="too small"):
         model.partial_fit(stream.X[:40], list(range(40)))
     assert model.classes_.tolist() == ["one"]
-    assert all(np.array_equal(before[name], array) for name, array in model._arrays().items())
+    assert all(np.array_equal(before[name], array) for name, array in model.memory_.arrays().items())
 
 
 def test_asking_takes_working_memory_that_is_counted_on_request_only():
@@ -270,8 +270,12 @@ def test_asking_takes_working_memory_that_is_counted_on_request_only():
 def test_with_a_block_of_one_no_row_of_the_stream_is_kept():
     stream = Stream(n_tasks=2, n=100)
     model = make(block=1, power=1).partial_fit(stream.X, stream.y)
-    assert len(model._pending) == 0
-    kept = [a.reshape(-1, 12).astype(np.float32) for a in model._arrays().values() if a.size and a.shape[-1:] == (12,)]
+    assert len(model.memory_.pending) == 0
+    kept = [
+        a.reshape(-1, 12).astype(np.float32)
+        for a in model.memory_.arrays().values()
+        if a.size and a.shape[-1:] == (12,)
+    ]
     assert kept
     for table in kept:
         nearest = np.linalg.norm(table[:, None] - stream.X[None], axis=2).min()
@@ -306,8 +310,8 @@ def test_constant_features_do_no_harm():
 
 def test_square_roots_are_for_features_that_are_not_negative():
     X, y = correlated()
-    assert make().partial_fit(X, y)._power == 1
-    assert make().partial_fit(np.abs(X), y)._power == 0.5
+    assert make().partial_fit(X, y).memory_.power == 1
+    assert make().partial_fit(np.abs(X), y).memory_.power == 0.5
 
 
 def test_the_vote_is_a_probability_split_in_two():

@@ -102,21 +102,21 @@ def test_products_are_those_of_gradients_taken_one_by_one(module, size):
 
 def without_a_trace(model, X, y):
     """The scores of these images, and that taking them left everything as it was."""
-    model._network.train()
-    before, random = copy.deepcopy(model._network.state_dict()), torch.get_rng_state()
+    model.memory_.network.train()
+    before, random = copy.deepcopy(model.memory_.network.state_dict()), torch.get_rng_state()
     scores = model._scores(X, y)
-    assert all(torch.equal(now, before[name]) for name, now in model._network.state_dict().items())
+    assert all(torch.equal(now, before[name]) for name, now in model.memory_.network.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random)
-    assert all(module.training and not module._forward_hooks for module in model._network.modules())
-    assert all(parameter.grad is None for parameter in model._network.parameters())
-    return scores, copy.deepcopy(model._network).eval()
+    assert all(module.training and not module._forward_hooks for module in model.memory_.network.modules())
+    assert all(parameter.grad is None for parameter in model.memory_.network.parameters())
+    return scores, copy.deepcopy(model.memory_.network).eval()
 
 
 def taught(**params):
     """A model with a full memory, and ten more images."""
     stream, model = ImageStream(), make_on_network("gss")(budget=40, **params)
     model.partial_fit(stream.X[:40], stream.y[:40])
-    X, y = torch.from_numpy(stream.X[50:60]), torch.from_numpy(model._memory.store.labels.numpy()[:10].copy())
+    X, y = torch.from_numpy(stream.X[50:60]), torch.from_numpy(model.memory_.images.store.labels.numpy()[:10].copy())
     return model, X, y
 
 
@@ -126,9 +126,9 @@ def cosines_to(g, stored):
 
 def test_to_the_letter_scores_are_one_plus_the_largest_cosine_and_leave_no_trace():
     model, X, y = taught(references=4, preset="paper")
-    drawn = distinct(model._memory.slots(), 4, copy.deepcopy(model._random))
+    drawn = distinct(model.memory_.images.slots(), 4, copy.deepcopy(model.memory_.random))
     scores, network = without_a_trace(model, X, y)
-    stored = [gradient_of(network, *each) for each in zip(*model._memory.store.take(drawn), strict=True)]
+    stored = [gradient_of(network, *each) for each in zip(*model.memory_.images.store.take(drawn), strict=True)]
     for image, label, score in zip(X, y, scores, strict=True):
         assert float(score) == pytest.approx(1 + max(cosines_to(gradient_of(network, image, label), stored)), abs=1e-5)
     assert scores.min() < 1 < scores.max()
@@ -320,8 +320,8 @@ def test_gss_keeps_more_of_what_is_rare_than_a_reservoir_and_gradients_point_fur
         for seed in range(4):
             model = make_on_network(name)(budget=30, lr=0.02, seed=seed, **more).partial_fit(X, y, task=0)
             held.append((model.exemplars_.labels > 0).mean())
-            network = copy.deepcopy(model._network).eval()
-            products = gradient_products(network, model._memory.store.images, model._memory.store.labels)
+            network = copy.deepcopy(model.memory_.network).eval()
+            products = gradient_products(network, model.memory_.images.store.images, model.memory_.images.store.labels)
             norms = products.diagonal().sqrt()
             cosines.append(float((products / (norms * norms[:, None])).mean()))
         shares[name], spread[name] = np.mean(held), np.mean(cosines)

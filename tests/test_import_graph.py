@@ -103,7 +103,7 @@ def test_reading_data_waits_for_no_torch(room):
         ("common.plugins", "io.take"),
         ("bench.runner", "cli.bench"),
         ("streams.make", "learners.create"),
-        ("learners.statistics.ncm", "learners.ours.pilot"),
+        ("learners.statistics.ncm", "learners.ours.voting_memory"),
         ("learners.network.er", "learners.statistics.ncm"),
         ("voting", "core.vote"),
     ],

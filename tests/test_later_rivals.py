@@ -99,7 +99,7 @@ def test_klda_is_the_mean_of_discriminants_on_random_fourier_features(data, draw
     X, y = data
     model = learned("klda", X, y, projection=40, draws=draws, gamma=0.5, shrinkage=0.01)
     expected = []
-    for layer in model._layers:
+    for layer in model.memory_.layers:
         H = np.cos(X.astype(np.float64) @ layer.W + layer.b)
         expected.append(discriminant(H, y, H, 0.01))
     assert len(expected) == draws
@@ -109,7 +109,7 @@ def test_klda_is_the_mean_of_discriminants_on_random_fourier_features(data, draw
 def test_kldas_features_estimate_the_kernel(data):
     X = data[0][:20]
     model = make_on_features("klda")(projection=3000, draws=1, gamma=2.0, scale=1.0).partial_fit(X, data[1][:20])
-    H = model._layers[0](X)
+    H = model.memory_.layers[0](X)
     squared = ((X[:, None] - X) ** 2).sum(2)
     assert np.allclose(2 / 3000 * H @ H.T, np.exp(-2.0 / D * squared), atol=0.1)
 
@@ -124,7 +124,7 @@ def test_randumb_is_klda_with_one_draw(data):
 def test_randumbs_shrinkage_is_estimated_by_oas(data):
     X, y = data
     model = learned("randumb", X, y, projection=50, gamma=0.3)
-    layer = model._layers[0]
+    layer = model.memory_.layers[0]
     H = np.cos(X.astype(np.float64) @ layer.W + layer.b)
     assert np.allclose(model.predict_proba(X), discriminant(H, y, H, "oas"), atol=2e-3)
 
@@ -150,36 +150,36 @@ def test_foal_is_the_papers_recursion(data):
     """R and the weights, brought up to date for every mini-batch, as the authors publish it."""
     X, y = data
     model = learned("foal", X, y, projection=30, ridge=2.0)
-    H, Y = model._layers[0](X.astype(np.float64)), np.eye(C)[y]
+    H, Y = model.memory_.layers[0](X.astype(np.float64)), np.eye(C)[y]
     R, W = np.eye(30) / 2.0, np.zeros((30, C))
     for i in range(0, N, 10):
         h = H[i : i + 10]
         R -= R @ h.T @ np.linalg.inv(np.eye(len(h)) + h @ R @ h.T) @ h @ R
         W += R @ h.T @ (Y[i : i + 10] - h @ W)
-    assert np.allclose(model._now().predictor.heads[0].weights, W, atol=2e-3 * np.abs(W).max())
+    assert np.allclose(model.prepared().predictor.heads[0].weights, W, atol=2e-3 * np.abs(W).max())
 
 
 @pytest.mark.parametrize(("make", "M", "draws"), [(vs.KLDA, 5000, 5), (vs.RanDumb, 25_000, 1)])
 def test_the_papers_preset_takes_its_projection(make, M, draws):
-    model = make(preset="paper", device="cpu")
-    assert (model._n_features(), model._n_parts()) == (M, draws)
-    assert make(preset="paper", projection=7)._n_features() == 7
+    memory = make(preset="paper", device="cpu").new_memory(2)
+    assert (memory.n_random, memory.n_parts) == (M, draws)
+    assert make(preset="paper", projection=7).new_memory(2).n_random == 7
 
 
 @pytest.mark.parametrize("name", ["foal", "klda", "randumb"])
 def test_what_is_drawn_is_made_anew_and_not_in_the_file_but_counted(name, data, tmp_path):
     model = learned(name, *data, seed=5)
-    drawn = [array for layer in model._layers for array in (layer.W, layer.b) if array is not None]
-    assert all(array.shape != each.shape for array in drawn for each in model._arrays().values())
+    drawn = [array for layer in model.memory_.layers for array in (layer.W, layer.b) if array is not None]
+    assert all(array.shape != each.shape for array in drawn for each in model.memory_.arrays().values())
     M = model.projection
-    assert model.memory_bytes() >= sum(array.nbytes for array in drawn) + 4 * M * (M + C) * len(model._sums)
+    assert model.memory_bytes() >= sum(array.nbytes for array in drawn) + 4 * M * (M + C) * len(model.memory_.sums)
     model.set_params(seed=6)  # once learning has begun, the seed is what it was
     model.save(tmp_path / "m.safetensors")
     assert np.array_equal(vs.load(tmp_path / "m.safetensors").predict_proba(data[0]), model.predict_proba(data[0]))
 
 
 def test_kldas_draws_differ(data):
-    first, second = learned("klda", *data, draws=2)._layers
+    first, second = learned("klda", *data, draws=2).memory_.layers
     assert not np.array_equal(first.W, second.W)
     assert not np.array_equal(first.b, second.b)
 

@@ -7,7 +7,7 @@ import pytest
 
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features, same_model
-from votestream.core.refresh import POINTS, last_refresh
+from votestream.memory.refresh import POINTS, last_refresh
 
 SOLVING = ("ranpac", "foal", "klda", "randumb", "joint")  # for everything, each time
 LIVE = [name for name in ON_FEATURES if name not in SOLVING]

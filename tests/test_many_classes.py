@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import votestream as vs
-from votestream.learners.ours import gaussian_shortlist, gaussian_voting
+from votestream.learners.ours import gaussian_predictor, gaussian_shortlist
 from votestream.learners.ours.gaussian_predictor import Densities
 from votestream.learners.ours.gaussian_shortlist import Shortlist
 
@@ -30,7 +30,7 @@ def learned(X, y, **params):
 @pytest.fixture
 def many(monkeypatch):
     """Few classes are many."""
-    monkeypatch.setattr(gaussian_voting, "MANY", 64)
+    monkeypatch.setattr(gaussian_predictor, "MANY", 64)
     monkeypatch.setattr(gaussian_shortlist, "LISTED", 16)
     monkeypatch.setattr(gaussian_shortlist, "LONGEST", 64)
     monkeypatch.setattr(gaussian_shortlist, "TOGETHER", 16)
@@ -39,16 +39,16 @@ def many(monkeypatch):
 def both(X, y, **params):
     """The same model twice: one predicts by a shortlist, one by all densities."""
     model, full = learned(X, y, **params), learned(X, y, **params)
-    assert isinstance(model._now().predictor, Shortlist)
+    assert isinstance(model.prepared().predictor, Shortlist)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gaussian_voting, "MANY", 10**6)
-        assert isinstance(full._now().predictor, Densities)
+        patch.setattr(gaussian_predictor, "MANY", 10**6)
+        assert isinstance(full.prepared().predictor, Densities)
     return model, full
 
 
 @pytest.mark.parametrize("rows", [3, 4000])
 def test_shortlisted_predictions_are_those_of_all_densities(monkeypatch, rows):
-    monkeypatch.setattr(gaussian_voting, "MANY", 390)
+    monkeypatch.setattr(gaussian_predictor, "MANY", 390)
     model, full = both(*overlapping())
     queries = overlapping(seed=1)[0][:rows]
     assert (model.predict(queries) == full.predict(queries)).mean() >= 0.999
@@ -58,9 +58,9 @@ def test_the_shortlist_is_needed_for_what_directions_decide(many):
     """The class in front by its mean alone is often another one: the promise above is not won by ranking."""
     model, full = both(*overlapping())
     queries = overlapping(seed=1)[0]
-    predictor = full._now().predictor
-    by_mean = model._now().predictor._mean_parts(*predictor._whitened(queries)).argmax(1)
-    assert (model._naming().seen[by_mean] == full.predict(queries)).mean() < 0.98
+    predictor = full.prepared().predictor
+    by_mean = model.prepared().predictor._mean_parts(*predictor._whitened(queries)).argmax(1)
+    assert (model.state_.naming.seen[by_mean] == full.predict(queries)).mean() < 0.98
 
 
 def test_probabilities_among_many_classes_are_those_of_all_densities(many):
@@ -125,7 +125,7 @@ def test_learning_in_turns_into_many_classes_equals_loading_and_never_asking(man
             model.partial_fit(X[i : i + 1], y[i : i + 1])
         asked.predict(X[:2])
         if i in (181, 201, 236):
-            assert isinstance(asked._now().predictor, Densities if i == 181 else Shortlist)
+            assert isinstance(asked.prepared().predictor, Densities if i == 181 else Shortlist)
             asked.save(tmp_path / "m.safetensors")
             loaded = vs.load(tmp_path / "m.safetensors")
             expected = asked.predict_proba(X[::7])

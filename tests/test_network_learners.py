@@ -51,7 +51,7 @@ def tensors(X, y):
 
 
 def weights(model):
-    return {name: tensor.clone() for name, tensor in model._network.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in model.memory_.network.state_dict().items()}
 
 
 def equal(one, other):
@@ -79,7 +79,9 @@ def test_training_leaves_the_backbone_it_was_given_as_it_was(name, images):
     assert backbone.digest == digest
     assert np.array_equal(backbone(images.X), features)
     assert equal(backbone.trainable().state_dict(), source)
-    assert model._answering().body[0].weight.ne(source["0.weight"]).all()  # every weight has learned something
+    assert (
+        model.prepared().predictor.network.body[0].weight.ne(source["0.weight"]).all()
+    )  # every weight has learned something
 
 
 def test_a_backbone_that_cannot_be_trained_says_so(images):
@@ -107,7 +109,7 @@ def test_a_step_of_er_is_a_plain_torch_step(images):
     X, y = images.tasks[0]
     model = make_on_network("er")(lr=0.05, budget=10, replay=10)
     model.partial_fit(X[:10], y[:10])
-    network = copy.deepcopy(model._network).train()
+    network = copy.deepcopy(model.memory_.network).train()
     model.partial_fit(X[10:20], y[10:20])
 
     optimiser = torch.optim.SGD(network.parameters(), lr=0.05)
@@ -116,7 +118,7 @@ def test_a_step_of_er_is_a_plain_torch_step(images):
     loss.backward()
     optimiser.step()
     for name, wanted in network.state_dict().items():
-        assert torch.allclose(model._network.state_dict()[name], wanted, atol=1e-6), name
+        assert torch.allclose(model.memory_.network.state_dict()[name], wanted, atol=1e-6), name
 
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
@@ -220,7 +222,7 @@ def test_images_on_a_device_are_kept_as_the_rule_keeps_them_on_the_host():
 
 def test_memory_bytes_are_those_of_the_network_and_the_images(images):
     model = learned("er", images, budget=50)
-    network = sum(tensor.nbytes for tensor in model._network.state_dict().values())
+    network = sum(tensor.nbytes for tensor in model.memory_.network.state_dict().values())
     held = network + 50 * 12
     assert held < model.memory_bytes() < held + 50 * 8 * 6 + 30_000  # and the ledger, and random numbers drawn ahead
 
@@ -245,9 +247,9 @@ def test_image_files_are_answered_a_part_at_a_time(images, tmp_path, monkeypatch
     paths = [tmp_path / f"{i}.png" for i in range(5)]
     for path, image in zip(paths, images.X, strict=False):
         Image.fromarray(image).save(path)
-    answers, sizes, check = model.predict_proba(images.X[:5]), [], model._check_X
+    answers, sizes, check = model.predict_proba(images.X[:5]), [], model.rows_of
     monkeypatch.setattr("votestream.learners.network.network_learner.READ", 2)
-    monkeypatch.setattr(model, "_check_X", lambda X, width: sizes.append(len(X)) or check(X, width))
+    monkeypatch.setattr(model, "rows_of", lambda X, width: sizes.append(len(X)) or check(X, width))
     assert np.allclose(model.predict_proba(paths), answers, atol=1e-6)
     assert model.predict(paths).tolist() == model.classes_[answers.argmax(1)].tolist()
     assert sizes == [2, 2, 1] * 2
@@ -281,16 +283,16 @@ def test_agem_steps_along_the_projected_gradient_against_images_of_earlier_tasks
     held, free = (make_on_network("agem")(replay=n, batch_size=10).partial_fit(X, y, task=1) for n in (15, 0))
     assert same_model(held, free)  # in the first task there is nothing to hold on to
     held.partial_fit(X2[:10], y2[:10], task=2)
-    gradient, asked = held._gradient, []
+    gradient, asked = held.gradient, []
 
     def spy(images, labels):
         asked.append((labels, gradient(images, labels)))
         return asked[-1][1]
 
-    monkeypatch.setattr(held, "_gradient", spy)
+    monkeypatch.setattr(held, "gradient", spy)
     turned = 0
     for i in range(10, 60, 10):
-        before = list(map(torch.clone, held._network.parameters()))
+        before = list(map(torch.clone, held.memory_.network.parameters()))
         held.partial_fit(X2[i : i + 10], y2[i : i + 10], task=2)
         (new, g), (reference, g_ref) = asked[-2:]
         assert new.tolist() == y2[i : i + 10].tolist()
@@ -298,7 +300,7 @@ def test_agem_steps_along_the_projected_gradient_against_images_of_earlier_tasks
         assert reference.max() <= 1  # classes of the first task
         wanted = project(g, g_ref)
         turned += not torch.equal(wanted[0], g[0])
-        for old, now, step in zip(before, held._network.parameters(), wanted, strict=True):
+        for old, now, step in zip(before, held.memory_.network.parameters(), wanted, strict=True):
             assert torch.allclose(now, old - 0.1 * step, atol=1e-6)
     assert turned
 
@@ -325,9 +327,9 @@ def test_mir_replays_what_the_coming_step_would_hurt_most(images, monkeypatch):
         replayed.append(images)
         return gradient(images, labels)
 
-    gradient, drawn = model._gradient, copy.deepcopy(model._random)
+    gradient, drawn = model.gradient, copy.deepcopy(model.memory_.random)
     drawn.uniform(1)  # the seed of the step
-    known = copy.deepcopy(model._network)
+    known = copy.deepcopy(model.memory_.network)
     known.grow(6, drawn.generator)
     stepped = copy.deepcopy(known).train()
     F.cross_entropy(stepped(X), y).backward()
@@ -336,7 +338,7 @@ def test_mir_replays_what_the_coming_step_would_hurt_most(images, monkeypatch):
             parameter -= 0.1 * parameter.grad
     for name, buffer in known.named_buffers():
         stepped.get_buffer(name).copy_(buffer)
-    candidates, classes = model._memory.store.take(distinct(model._memory.slots(), 25, drawn))
+    candidates, classes = model.memory_.images.store.take(distinct(model.memory_.images.slots(), 25, drawn))
     rises = []
     for image, label in zip(candidates, classes, strict=True):
         with torch.no_grad():
@@ -344,7 +346,7 @@ def test_mir_replays_what_the_coming_step_would_hurt_most(images, monkeypatch):
         rises.append(float(losses[1] - losses[0]))
     worst = set(np.argsort(rises)[-4:].tolist())
 
-    monkeypatch.setattr(model, "_gradient", spy)
+    monkeypatch.setattr(model, "gradient", spy)
     model.partial_fit(X.numpy(), y.numpy())
     assert len(replayed) == 1
     assert {int((candidates == image).flatten(1).all(1).nonzero()[0]) for image in replayed[0][10:]} == worst
@@ -352,14 +354,14 @@ def test_mir_replays_what_the_coming_step_would_hurt_most(images, monkeypatch):
 
 def test_scoring_leaves_network_and_batch_norm_statistics_as_they_were(images):
     model = learned("mir", images, 12)
-    model._network.train()
+    model.memory_.network.train()
     before, random = weights(model), torch.get_rng_state()
-    rise = model._interference(*tensors(*images.tasks[1]), *model._memory.store.take(np.arange(30)))
+    rise = model._interference(*tensors(*images.tasks[1]), *model.memory_.images.store.take(np.arange(30)))
     assert rise.abs().max() > 0
     assert equal(weights(model), before)
     assert torch.equal(torch.get_rng_state(), random)
-    assert all(module.training for module in model._network.modules())
-    assert all(parameter.grad is None for parameter in model._network.parameters())
+    assert all(module.training for module in model.memory_.network.modules())
+    assert all(parameter.grad is None for parameter in model.memory_.network.parameters())
 
 
 def test_mir_with_no_more_candidates_than_replayed_is_er(images):
@@ -383,13 +385,13 @@ def test_gdumbs_memory_is_balanced_at_every_moment(images):
 
 def test_gdumb_trains_from_the_backbones_weights_every_time(images):
     asked, left_alone = make_on_network("gdumb")(), make_on_network("gdumb")()
-    start = copy.deepcopy(asked.partial_fit(images.X[:30], images.y[:30])._network.state_dict())
+    start = copy.deepcopy(asked.partial_fit(images.X[:30], images.y[:30]).memory_.network.state_dict())
     left_alone.partial_fit(images.X[:30], images.y[:30])
     first = asked._train().state_dict()
     assert equal(asked._train().state_dict(), first)
     assert not torch.equal(first["body.0.weight"], start["body.0.weight"])
     asked.predict(images.X)
-    assert equal(asked._network.state_dict(), start)  # a copy was trained
+    assert equal(asked.memory_.network.state_dict(), start)  # a copy was trained
     for model in (asked, left_alone):
         model.partial_fit(images.X[30:], images.y[30:])
     assert np.array_equal(asked.predict_proba(images.X), left_alone.predict_proba(images.X))
@@ -398,11 +400,11 @@ def test_gdumb_trains_from_the_backbones_weights_every_time(images):
 def test_gdumb_trains_once_for_many_questions(images):
     model = learned("gdumb", images, 4)
     model.predict(images.X)
-    trained = model._trained
+    trained = model.prepared().predictor.network
     model.predict_proba(images.X)
-    assert model._trained is trained
+    assert model.prepared().predictor.network is trained
     model.partial_fit(images.X[:1], images.y[:1])
-    assert model._trained is None
+    assert model.prepared().predictor.network is not trained
 
 
 def test_gdumbs_learning_rate_is_torchs_cosine_with_warm_restarts():
@@ -539,7 +541,7 @@ def test_settings_changed_on_the_way_count_at_once(images):
     before = weights(model)
     model.set_params(lr=1e-30).partial_fit(images.X, images.y)
     after = weights(model)
-    assert all(torch.equal(after[name], before[name]) for name, _ in model._network.named_parameters())
+    assert all(torch.equal(after[name], before[name]) for name, _ in model.memory_.network.named_parameters())
 
 
 @needs_gpu

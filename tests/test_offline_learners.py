@@ -103,8 +103,8 @@ def test_a_task_at_once_is_the_same_as_its_mini_batches_and_the_next_task(name, 
         for i in range(0, len(X), 7):
             waiting.partial_fit(X[i : i + 7], y[i : i + 7], task=number)
         assert np.array_equal(at_once.predict_proba(images.X), waiting.predict_proba(images.X))
-    assert len(at_once._waiting) == 0
-    assert len(waiting._waiting) == 60
+    assert len(at_once.memory_.waiting) == 0
+    assert len(waiting.memory_.waiting) == 60
     for model in (at_once, waiting):
         model.partial_fit(images.X[:1], ["new"], task="next")
     assert same_model(at_once, waiting)
@@ -113,25 +113,25 @@ def test_a_task_at_once_is_the_same_as_its_mini_batches_and_the_next_task(name, 
 def test_nothing_is_trained_before_the_task_is_over_or_an_answer_asked_for(images):
     model, (X, y) = make_on_network("finetune")(), images.tasks[0]
     model.partial_fit(X, y, task=0)
-    start = state(model._known.network)
+    start = state(model.memory_.known.network)
     model.predict(X)
-    assert equal(state(model._known.network), start)
+    assert equal(state(model.memory_.known.network), start)
     assert len(model.exemplars_.labels) == 0
-    asked = model._asked
+    ahead = model.memory_.ahead[0]
     model.partial_fit(*images.tasks[1], task=1)
-    assert model._known is asked  # the training for that answer is not done again
+    assert model.memory_.known is ahead  # the training for that answer is not done again
     assert len(model.exemplars_.labels) == 60
-    assert model._asked is None
+    assert model.memory_.ahead is None
 
 
 def test_an_answer_is_trained_once_for_many_questions(images):
     model = make_on_network("icarl")().partial_fit(*images.tasks[0])
     model.predict(images.X)
-    asked = model._asked
+    ahead = model.memory_.ahead[0]
     model.predict_proba(images.X)
-    assert model._asked is asked
+    assert model.memory_.ahead[0] is ahead
     model.partial_fit(images.X[:1], images.y[:1])
-    assert model._asked is None
+    assert model.memory_.ahead is None
 
 
 def test_a_class_that_comes_late_is_learned_with_its_task(images):
@@ -139,10 +139,10 @@ def test_a_class_that_comes_late_is_learned_with_its_task(images):
     X, y = images.X, np.array([0, 1] * 10 + [2, 0, 1, 2] * 10 + [3] * 60 + [4] * 30)
     model = make_on_network("finetune")().partial_fit(X[: len(y)], y)
     assert model.task_of_class_.tolist() == [0, 0, 0, 1, 2]
-    assert model._known.heads == [3, 4]
-    assert model._known.tasks == 2
+    assert model.memory_.known.heads == [3, 4]
+    assert model.memory_.known.tasks == 2
     model.predict(X)
-    assert model._asked.heads == [3, 4, 5]
+    assert model.memory_.ahead[0].heads == [3, 4, 5]
 
 
 def test_fit_task_makes_one_task_of_what_it_is_given(images):
@@ -150,16 +150,16 @@ def test_fit_task_makes_one_task_of_what_it_is_given(images):
     model.fit_task(images.X[:120], images.y[:120]).fit_task(*images.tasks[2])
     assert model.tasks_ == ["task 1", "task 2"]
     assert model.task_of_class_.tolist() == [0, 0, 0, 0, 1, 1]
-    assert model._known.heads == [4, 6]
+    assert model.memory_.known.heads == [4, 6]
 
 
 def test_no_more_than_there_is_room_for_waits(images):
     model, most = make_on_network("finetune")(max_waiting=25), 0
     for X, y in images.batches(10):
         model.partial_fit(X, y, task=0)
-        most = max(most, len(model._waiting))
+        most = max(most, len(model.memory_.waiting))
     assert most == 20
-    assert model._known.tasks == 7  # 180 // 25
+    assert model.memory_.known.tasks == 7  # 180 // 25
     at_once = make_on_network("finetune")(max_waiting=25).partial_fit(images.X, images.y, task=0)
     assert same_model(model, at_once)
 
@@ -244,9 +244,7 @@ def test_images_are_shifted_and_mirrored_and_eeils_of_other_colours(name, augmen
 def test_a_task_is_plain_torch_sgd_with_momentum_and_a_rate_that_drops(images):
     X, y = images.tasks[0]
     model = make_on_network("finetune")(epochs=10, batch_size=60, weight_decay=0.01).fit_task(X, y)
-    start = copy.deepcopy(model)
-    start._allocate()
-    network = start._known.network
+    network = model.new_memory(model.n_features_in_).known.network
     network.grow(2, torch.Generator().manual_seed(0))
     optimiser = torch.optim.SGD(network.train().parameters(), 0.2, momentum=0.9, weight_decay=0.01)
     for epoch in range(10):
@@ -255,12 +253,12 @@ def test_a_task_is_plain_torch_sgd_with_momentum_and_a_rate_that_drops(images):
         F.cross_entropy(network(torch.from_numpy(X)), torch.from_numpy(y)).backward()
         optimiser.step()
     for name, wanted in network.state_dict().items():
-        assert torch.allclose(model._known.network.state_dict()[name], wanted, atol=1e-4), name
+        assert torch.allclose(model.memory_.known.network.state_dict()[name], wanted, atol=1e-4), name
 
 
 def test_every_image_is_seen_once_a_pass_in_batches_of_nearly_equal_size():
     X, y = numbered(2, 50)
-    network = make_on_network("finetune")().fit_task(X, y)._known.network
+    network = make_on_network("finetune")().fit_task(X, y).memory_.known.network
     seen = []
 
     def loss(pixels, labels):
@@ -378,7 +376,7 @@ def test_icarls_loss_is_summed_over_classes_with_the_old_networks_sigmoids_as_ta
 @pytest.mark.parametrize("name", TEACHING)
 def test_a_teacher_is_frozen_evaluating_and_the_same_for_a_whole_task(name, images):
     model = fitted(name, images.tasks[:1])
-    teacher = model._known.network
+    teacher = model.memory_.known.network
     before, asked = state(teacher), []
     hook = teacher.body.register_forward_pre_hook(
         lambda module, _: asked.append((module.training, torch.is_grad_enabled())) if module is teacher.body else None
@@ -389,17 +387,17 @@ def test_a_teacher_is_frozen_evaluating_and_the_same_for_a_whole_task(name, imag
     assert set(asked) == {(False, False)}
     assert equal(state(teacher), before)
     assert all(parameter.grad is None for parameter in teacher.parameters())
-    assert model._known.network is not teacher
+    assert model.memory_.known.network is not teacher
 
 
 def test_distillation_is_weighed_by_the_squared_temperature(images):
     model = fitted("kd", images.tasks[:2])
     X, y = (torch.from_numpy(part) for part in images.tasks[2])
-    network = copy.deepcopy(model._known.network)
+    network = copy.deepcopy(model.memory_.known.network)
     network.grow(6, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        value = float(model._loss(network, model._known, torch.arange(4))(network.pixels(X), y))
-        logits, old = network(X).numpy(), model._known.network(X).numpy()
+        value = float(model._loss(network, model.memory_.known, torch.arange(4))(network.pixels(X), y))
+        logits, old = network(X).numpy(), model.memory_.known.network(X).numpy()
     wanted = entropy(logits, np.eye(6)[y]) + 4 * entropy(logits[:, :4] / 2, softmax(old / 2))
     assert value == pytest.approx(wanted, 1e-4)
 
@@ -407,7 +405,7 @@ def test_distillation_is_weighed_by_the_squared_temperature(images):
 @pytest.mark.parametrize("name", TEACHING)
 def test_what_the_teacher_answers_changes_the_gradient(name, images):
     model = fitted(name, images.tasks[:2])
-    known, (X, y) = model._known, (torch.from_numpy(part) for part in images.tasks[2])
+    known, (X, y) = model.memory_.known, (torch.from_numpy(part) for part in images.tasks[2])
     network = copy.deepcopy(known.network)
     network.grow(6, torch.Generator().manual_seed(0))
     gradients = []
@@ -441,7 +439,7 @@ def test_a_told_task_is_learned_by_itself_even_if_it_has_no_new_class(name, imag
         waiting.save(tmp_path / "m.safetensors")
         waiting = vs.load(tmp_path / "m.safetensors").partial_fit(X[50:], y[50:], task=number)
     waiting._finish()
-    assert waiting._known.tasks == 4
+    assert waiting.memory_.known.tasks == 4
     assert same_model(at_once, waiting)
 
 
@@ -483,7 +481,7 @@ def test_exemplars_are_those_that_herding_finds_in_the_trained_networks_features
     X, y = images.tasks[0]
     model = fitted(name, [(X, y)], budget=20)
     with torch.no_grad():
-        features = F.normalize(model._known.network.features(torch.from_numpy(X)))
+        features = F.normalize(model.memory_.known.network.features(torch.from_numpy(X)))
     kept = model.exemplars_
     for number in (0, 1):
         own = np.flatnonzero(y == number)
@@ -507,12 +505,12 @@ def test_a_quota_that_shrinks_keeps_what_herding_wanted_most(images):
 def test_icarl_decides_by_the_nearest_mean_of_exemplars_and_with_augment_of_their_mirror_images(augment, images):
     """A mirrored image of 2 x 2 is another class here, so without augment none is looked at."""
     model = fitted("icarl", images.tasks, augment=augment)
-    means = model._known.own["means"].numpy()
+    means = model.memory_.known.own["means"].numpy()
     assert np.allclose(np.linalg.norm(means, axis=1), 1, atol=1e-5)
 
     def features(images):
         with torch.no_grad():
-            made = model._known.network.features(torch.from_numpy(np.ascontiguousarray(images))).numpy()
+            made = model.memory_.known.network.features(torch.from_numpy(np.ascontiguousarray(images))).numpy()
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
     kept = model.exemplars_
@@ -554,7 +552,7 @@ def test_eeils_second_stage_has_as_many_images_of_every_class_at_a_tenth_of_the_
 
 def test_eeil_distils_every_old_head_and_in_the_second_stage_the_new_one_from_the_first(images):
     model = fitted("eeil", images.tasks[:2])
-    known, (X, y) = model._known, (torch.from_numpy(part) for part in images.tasks[2])
+    known, (X, y) = model.memory_.known, (torch.from_numpy(part) for part in images.tasks[2])
     assert known.heads == [2, 4]
     network, after_main = copy.deepcopy(known.network), copy.deepcopy(known.network)
     network.grow(6, torch.Generator().manual_seed(0))
@@ -599,8 +597,8 @@ def test_bics_held_out_images_are_never_trained_on(monkeypatch):
         X[:, 0, 0, 0] += 40 * first
         model.fit_task(X, y + first)
         learned |= set(stages[-1][0][:, 0, 0, 0].tolist())
-        images, numbers = (part.numpy() for part in model._known.exemplars)
-        aside = model._known.own["held"].numpy()
+        images, numbers = (part.numpy() for part in model.memory_.known.exemplars)
+        aside = model.memory_.known.own["held"].numpy()
         held |= set(images[aside][:, 0, 0, 0].tolist())
         counts = np.bincount(numbers[aside])
         assert counts.tolist() == [80 // (first + 2) // 10] * (first + 2)
@@ -613,7 +611,7 @@ def test_bics_second_stage_changes_nothing_in_the_network_not_even_batch_norms(i
     model = fitted("bic", images.tasks[:1])
     stages = spied(model, monkeypatch)
     model.fit_task(*images.tasks[1])
-    assert equal(stages[-1][4], state(model._known.network))
+    assert equal(stages[-1][4], state(model.memory_.known.network))
     start, alpha, beta = model.correction_
     assert start == 2
     assert (alpha, beta) != (1, 0)
@@ -632,7 +630,7 @@ def test_bics_correction_is_the_best_for_the_logits_of_a_balanced_held_out_part(
     (images, labels), (_, alpha, beta) = given[0], model.correction_
     assert torch.bincount(labels).tolist() == [3] * 4  # a tenth of the 30 exemplars that each old class had
     with torch.no_grad():
-        logits = model._known.network(images).numpy()
+        logits = model.memory_.known.network(images).numpy()
 
     def loss(a, b):
         scores = np.concatenate([logits[:, :2], a * logits[:, 2:] + b], axis=1)
@@ -646,7 +644,7 @@ def test_bics_correction_is_the_best_for_the_logits_of_a_balanced_held_out_part(
 @pytest.mark.parametrize("name", ["bic", "wa"])
 def test_bic_corrects_the_newest_classes_only_and_the_teacher_of_bic_and_wa_is_what_answers(name, images):
     model = fitted(name, images.tasks[:2])
-    known, (X, y) = model._known, (torch.from_numpy(part) for part in images.tasks[2])
+    known, (X, y) = model.memory_.known, (torch.from_numpy(part) for part in images.tasks[2])
     with torch.no_grad():
         wanted = known.network(X).numpy()
     if name == "bic":
@@ -671,7 +669,7 @@ def test_bics_correction_is_learned_from_as_many_held_out_images_of_every_class(
     X, y = (torch.from_numpy(part) for part in (images.X[:120], images.y[:120]))
     few = torch.cat([(y == number).nonzero()[:3, 0] for number in range(4)])
     more = torch.cat([few, (y == 3).nonzero()[3:, 0]])
-    learned = [model._learn_correction(model._known.network, 2, (X[rows], y[rows])) for rows in (few, more)]
+    learned = [model._learn_correction(model.memory_.known.network, 2, (X[rows], y[rows])) for rows in (few, more)]
     assert torch.equal(*learned)
 
 
@@ -680,7 +678,7 @@ def test_a_task_without_new_classes_leaves_bic_nothing_to_correct(images):
     model = fitted("bic", [*images.tasks[:2], images.tasks[0]])
     assert model.correction_ is None
     with torch.no_grad():
-        logits = model._known.network(torch.from_numpy(images.X)).numpy()
+        logits = model.memory_.known.network(torch.from_numpy(images.X)).numpy()
     assert np.allclose(model.predict_proba(images.X), softmax(logits), atol=1e-5)
 
 
@@ -701,7 +699,7 @@ def test_wa_makes_the_norms_of_new_and_old_classes_equal_on_average(clip, images
         model.fit_task(X, y)
         trained, weight, n_old = stages[-1][4], model.weights_, 2 * number
         assert np.array_equal(weight[:n_old], trained["weight"][:n_old])
-        assert torch.equal(model._known.network.bias.detach(), trained["bias"])
+        assert torch.equal(model.memory_.known.network.bias.detach(), trained["bias"])
         assert (weight.min() >= 0) == clip
         if number == 0:
             assert np.array_equal(weight, trained["weight"])

@@ -36,7 +36,7 @@ def path(model, tmp_path):
 def test_the_header_says_what_the_file_is(path):
     with safetensors.safe_open(path, framework="numpy") as file:
         header = json.loads(file.metadata()["votestream"])
-    assert header["format"] == 2
+    assert header["format"] == 3
     assert header["learner"] == "candidates_voting"
     assert header["version"] == vs.__version__
     assert header["params"]["budget"] == 30

@@ -731,7 +731,7 @@ def test_inspect_tells_classes_tasks_counts_and_memory(taught):
 
 def test_inspect_says_whose_single_features_a_file_holds(photos, model):
     X = sorted((photos / "red").iterdir())
-    held = {
+    held: dict[vs.Learner, str] = {
         vs.NearestClassMean(): "and the features of 30 photos waiting to join them.",
         vs.GaussianVoting(block=20): "and the features of 10 photos waiting to join them.",
         vs.GaussianVoting(block=15): "no photo, and no single photo's features.",
@@ -776,7 +776,7 @@ def test_inspect_tells_of_models_on_features_too(tmp_path):
 
 def statistics(features):
     """What `votestream learn` keeps of one class: its mean and its directions, times their lengths."""
-    gaussians = vs.GaussianVoting(block=1, device="cpu").partial_fit(features, ["a"] * len(features))._gaussians
+    gaussians = vs.GaussianVoting(block=1, device="cpu").partial_fit(features, ["a"] * len(features)).memory_.gaussians
     return gaussians.means[0], gaussians.factor(0)
 
 

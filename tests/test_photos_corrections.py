@@ -161,7 +161,7 @@ def noted(model):
     return sorted(re.findall(r'^([0-9a-f]{32}) \d+ (".*")$', sidecar_of(model).read_text(), re.M))
 
 
-CHANGED = {
+CHANGED: dict[str, list[tuple[str, ...]]] = {
     "rename": [("rename", "green", "grey")],
     "join": [("rename", "green", "red", "--yes")],
     "forget": [("forget", "green", "--yes")],

@@ -116,9 +116,9 @@ def outside():
     """A learner of another package."""
 
     class Mine(vs.NearestClassMean):
-        def _begin(self, X):
-            super()._begin(X)
-            self._sums = {"a": [Sums()]}
+        def begin(self, *args, **options):
+            self.sums = {"a": [Sums()]}
+            return super().begin(*args, **options)
 
     return Mine
 

@@ -53,7 +53,7 @@ def test_a_snapshot_copies_no_large_array(name):
     stream = Stream(n=200)
     model = make_on_features(name)().partial_fit(stream.X, stream.y)
     model.predict(stream.X[:1])
-    assert model.snapshot()._prepared is model._now()
+    assert model.snapshot()._prepared is model.prepared()
 
 
 def test_threads_share_a_snapshot_while_the_model_learns():

@@ -137,5 +137,5 @@ def test_the_record_that_any_stream_leaves_is_one_that_can_be_loaded():
                 classes.append(known - 1 if new else int(known - 1 - rng.integers(0, min(known, 4))))
             list(ledger.cut(classes, named=told))
             other = TaskLedger(close_after=1)
-            other.restore(json.loads(json.dumps(ledger.state())), known)
-            assert other.state() == ledger.state()
+            other.restore(json.loads(json.dumps(ledger.to_json())), known)
+            assert other.to_json() == ledger.to_json()

@@ -18,7 +18,7 @@ import mutations
 import votestream as vs
 from conftest import ON_FEATURES, make_on_features, one_thread, same_model
 from votestream.io.model_files import read, write
-from votestream.learners.ours.gaussian_voting import check_rank_cost
+from votestream.memory.gaussian_memory import check_rank_cost
 
 ROUNDS = 14  # mutations of each learner's file; a campaign of thousands is the same with more
 

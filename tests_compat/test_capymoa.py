@@ -32,7 +32,7 @@ def test_prequential_evaluation_counts_what_test_then_train_gets_right(name, sam
     settings = {"projection": 60} if name == "ranpac" else {}
     plain, right = vs.create(name, device="cpu", **settings), 0
     for x, y in zip(samples.X, samples.y, strict=True):
-        right += plain._is_fitted() and plain.predict(x[None])[0] == y
+        right += plain.fitted and plain.predict(x[None])[0] == y
         plain.partial_fit(x[None], [y])
     model = CapyMOAClassifier(vs.create(name, device="cpu", **settings), stream.get_schema())
     found = prequential_evaluation(stream, model)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import votestream as vs
-from votestream.core.saved import parts_of
+from votestream.core.files import parts_of
 from votestream.distributed.executor import Executor, executor
 from votestream.io.model_files import packed
 

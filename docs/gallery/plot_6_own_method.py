@@ -29,8 +29,8 @@ from votestream.bench.tables import markdown
 class SphereMeans(vs.NearestClassMean):
     """The nearest class mean on the unit sphere."""
 
-    def _check_X(self, X, width):  # every row passes here, to be learned or to be predicted
-        rows = super()._check_X(X, width)
+    def rows_of(self, X, width):  # every row passes here, to be learned or to be predicted
+        rows = super().rows_of(X, width)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 

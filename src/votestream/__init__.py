@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         merge,
         register,
     )
-    from votestream.memory import list_keep_rules, register_keep
+    from votestream.memory import Memory, list_keep_rules, register_keep
     from votestream.pipeline import ImageClassifier
     from votestream.streams import (
         DataError,
@@ -117,6 +117,7 @@ __all__ = [
     "LabelledImages",
     "Learner",
     "LearningWithoutForgetting",
+    "Memory",
     "Method",
     "ModelFileError",
     "NearestClassMean",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import votestream as vs
-from votestream.core.saved import parts_of
+from votestream.core.files import parts_of
 from votestream.distributed import job
 from votestream.distributed.chunks import Chunk
 from votestream.distributed.executor import Here

@@ -90,7 +90,7 @@ def test_where_no_photo_can_be_read_the_model_stays_untaught(photos):
     model = classifier()
     with pytest.raises(vs.ImageError, match=r"None of the 2 images can be read: There is no file .*none\.png"):
         vs.learn(paths, ["red", "red"], model)
-    assert not model._is_fitted()
+    assert not model.fitted
 
 
 def test_an_array_that_is_no_image_is_refused(photos):

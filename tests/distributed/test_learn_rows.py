@@ -13,7 +13,8 @@ import pytest
 
 import votestream as vs
 from distributed import work
-from votestream.core.saved import parts_of
+from votestream.core.files import parts_of
+from votestream.core.merge import settle
 from votestream.distributed.executor import Executor, Here, executor
 from votestream.distributed.merge_tree import MergeTree
 from votestream.distributed.parts import merged
@@ -108,8 +109,8 @@ def test_statistics_come_out_as_in_sequence_up_to_rounding(name):
     sequential = vs.create(name, **LEARNERS[name]).partial_fit(X, y, task="task 1")
     assert parallel.tasks_ == sequential.tasks_
     assert parallel.classes_seen_.tolist() == sequential.classes_seen_.tolist()
-    sequential._settle()  # or it predicts with what its classes share as that was some rows ago
-    sequential._guard.forget()
+    settle(sequential)  # or it predicts with what its classes share as that was some rows ago
+    sequential.guard.forget()
     # RanPAC holds out other rows, as blocks end elsewhere; the discriminants divide by what float32 sums leave.
     tolerance = {"ranpac": 0.02, "klda": 5e-3, "randumb": 5e-3}.get(name, 1e-4)
     np.testing.assert_allclose(parallel.predict_proba(X), sequential.predict_proba(X), atol=tolerance)
@@ -156,11 +157,11 @@ def test_features_out_of_scale_and_powers_are_begun_as_in_sequence():
     X, y = rows()
     X *= 1e-25
     parallel = vs.learn(X, y, vs.GaussianVoting(), chunk=50)
-    assert parallel._unit != 1
+    assert parallel.state_.unit != 1
     assert np.mean(parallel.predict(X) == np.array(y)) > 0.9
     X[: vs.GaussianVoting().batch_size] -= 1e-25  # negative in the first chunk only
     mixed = vs.learn(X, y, vs.GaussianVoting(), chunk=50)
-    assert float(mixed._power) == 1.0
+    assert float(mixed.memory_.power) == 1.0
 
 
 @pytest.mark.parametrize("name", ["gaussian_voting", "fecam", "ranpac"])
@@ -197,7 +198,7 @@ def test_a_job_that_is_interrupted_leaves_the_model_as_it_was(name):
     model = vs.create(name, **LEARNERS[name])
     with pytest.raises(KeyboardInterrupt):
         vs.learn(X, y, model, on=Failing(), chunk=50)
-    assert not model._is_fitted()
+    assert not model.fitted
     model.partial_fit(X, y)
     before = content(model)
     with pytest.raises(KeyboardInterrupt):
@@ -290,7 +291,7 @@ def test_parts_keep_more_directions_than_the_model_which_keeps_as_many_as_it_was
     assert model.rank == 8
     assert model.ranks_.tolist() == [8]
     true = np.linalg.svd(X - X.mean(0), compute_uv=False)[:8]
-    lost, lost_by_eight = (true - one._settled().lengths[0] for one in (model, tree.result()))
+    lost, lost_by_eight = (true - one.memory_.now().lengths[0] for one in (model, tree.result()))
     assert lost.sum() < 0.9 * lost_by_eight.sum()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import votestream as vs
 from painted import paint, put
-from votestream.core.saved import parts_of
+from votestream.core.files import parts_of
 from votestream.distributed.chunks import ImagesLook
 from votestream.distributed.executor import Here
 from votestream.distributed.store import PartStore

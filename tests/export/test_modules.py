@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 import votestream as vs
 from conftest import ON_IMAGES, TRAINED, maker, one_thread
-from votestream.learners.ours import gaussian_voting
+from votestream.learners.ours import gaussian_predictor
 from votestream.testing.samples import ImageSamples, Samples
 
 NAMES = np.array([f"class {letter}" for letter in "fbdace"])  # not in the order in which they come
@@ -113,7 +113,7 @@ def test_gaussians_without_directions(rows, stream):
 
 def test_thousands_of_classes_are_decided_by_all_densities(monkeypatch, rows, stream):
     model = taught(vs.GaussianVoting(device="cpu"), stream)
-    monkeypatch.setattr(gaussian_voting, "MANY", 3)
+    monkeypatch.setattr(gaussian_predictor, "MANY", 3)
     many = taught(vs.GaussianVoting(device="cpu"), stream)
     X = torch.tensor(rows)
     with torch.no_grad():
@@ -174,7 +174,7 @@ class Own(vs.NearestClassMean):
     def _updated(self, predictor, changed):
         return Own.Rule()
 
-    def _predictor(self):
+    def new_predictor(self):
         return Own.Rule()
 
     class Rule:

@@ -63,7 +63,7 @@ def test_a_predictor_without_a_module():
             return np.zeros(len(X), np.int64)
 
     class Own(vs.NearestClassMean):
-        def _predictor(self):
+        def new_predictor(self):
             return Answers()
 
     refused(Own().partial_fit([[0.0]], ["a"]), ValueError, r"Answers, has no as_module\(\)")
@@ -71,31 +71,24 @@ def test_a_predictor_without_a_module():
 
 def test_rows_that_a_learner_changes_first():
     class Own(vs.NearestClassMean):
-        def _check_X(self, X, width):
-            return super()._check_X(X, width) ** 2
+        def rows_of(self, X, width):
+            return super().rows_of(X, width) ** 2
 
     refused(Own().partial_fit([[0.0]], ["a"]), ValueError, "something of its own to rows")
 
 
-def test_a_network_learner_with_scores_of_its_own():
-    class Own(vs.ExperienceReplay):
-        def _logits(self, X):
-            return -super()._logits(X)
-
-    images = np.zeros((2, 2, 2, 3), np.uint8)
-    model = Own(backbone="pixels", device="cpu").partial_fit(images, ["a", "b"])
-    refused(model, ValueError, "Own cannot be exported: it has _logits of its own")
-
-
 def test_a_learner_that_answers_from_what_it_learns_with():
     class Own(vs.NearestClassMean):
-        def _predictor(self):
-            return None
+        def new_predictor(self):
+            return Live()
 
-        def _decide(self, X):
+    class Live:
+        live = True
+
+        def decide(self, X):
             return np.zeros(len(X), np.int64)
 
-    refused(Own().partial_fit([[0.0]], ["a"]), ValueError, r"Own cannot be exported: it has no _as_module\(\)")
+    refused(Own().partial_fit([[0.0]], ["a"]), ValueError, r"Live, has no as_module\(\)")
 
 
 def test_a_model_that_no_onnx_file_can_hold(monkeypatch):

@@ -24,7 +24,7 @@ def taught(marked_every):
 
 def counted(monkeypatch):
     calls = []
-    monkeypatch.setattr(vs.GaussianVoting, "_lesson", _counting(vs.GaussianVoting._lesson, calls))
+    monkeypatch.setattr(vs.GaussianVoting, "_learn_rows", _counting(vs.GaussianVoting._learn_rows, calls))
     return calls
 
 

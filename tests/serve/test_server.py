@@ -184,9 +184,9 @@ def bodies_under_way(port, *heads):
 
 
 @contextmanager
-def crowded(folder, *heads, token=None, **limits):
+def crowded(folder, *heads, token=None, **most):
     """The port of a service with these limits, and connections under way to it."""
-    limits = Limits(**limits)
+    limits = Limits(**most)
     with (
         serving(folder, limits=limits, token=token) as client,
         listening(client.app, limits) as port,

@@ -197,14 +197,14 @@ def test_a_refused_job_leaves_the_others_of_its_group_alone(opened):
 def test_a_job_that_breaks_the_learner_leaves_the_others_of_its_group_alone(opened, monkeypatch):
     model, told = opened(), Told()
     do(model, told, learn("cat", "dog"))
-    real = type(model.learner)._learn
+    real = type(model.learner).learn
 
     def breaking(learner, rows, classes, offset):
         real(learner, rows, classes, offset)
-        if "elm" in learner._index:
+        if "elm" in learner.state_.numbers:
             raise MemoryError("no room")
 
-    monkeypatch.setattr(type(model.learner), "_learn", breaking)
+    monkeypatch.setattr(type(model.learner), "learn", breaking)
     jobs = [learn("oak"), learn("elm"), learn("fir")]
     outcomes = model.change([(job, None) for job in jobs])
     assert "MemoryError: no room" in str(outcomes[1])

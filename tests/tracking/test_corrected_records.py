@@ -77,8 +77,8 @@ def test_unknowns_are_judged_as_by_one_model_that_learned_everything():
     (one, X, y), (other, A, b) = taught(0, (0, 1)), taught(1, (2, 3))
     merged, all_at_once = vs.merge([one, other]), vs.GaussianVoting(track=True, device="cpu")
     all_at_once.partial_fit(X, y).partial_fit(A, b)
-    assert np.allclose(merged._tracker._moments.means, all_at_once._tracker._moments.means, atol=1e-5)
-    mine, theirs = (model._tracker._moments.scatter.matrix() for model in (merged, all_at_once))
+    assert np.allclose(merged.state_.tracker._moments.means, all_at_once.state_.tracker._moments.means, atol=1e-5)
+    mine, theirs = (model.state_.tracker._moments.scatter.matrix() for model in (merged, all_at_once))
     assert np.allclose(mine, theirs, atol=1e-3)
 
 

@@ -86,7 +86,7 @@ def test_rows_of_zeros_and_constant_features_have_scores(directions):
 def test_wide_rows_are_projected_and_still_told_apart():
     wide = np.random.default_rng(3).normal(size=(6, 2 * WIDEST))
     model = vs.NearestClassMean(track=True).partial_fit(*around(wide[:4], 40, 0, noise=1.0))
-    assert model._tracker._moments.width == WIDEST
+    assert model.state_.tracker._moments.width == WIDEST
     known, unknown = (model.unknown_score(around(part, 50, 1, noise=1.0)[0]) for part in (wide[:4], wide[4:]))
     assert (known > 0.95).mean() < 0.15
     assert (unknown > 0.95).mean() > 0.9

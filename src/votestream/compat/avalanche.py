@@ -125,7 +125,7 @@ class _Answers(torch.nn.Module):
         self.learner = learner
 
     def forward(self, x: torch.Tensor, columns: int = 1) -> torch.Tensor:
-        if not self.learner._is_fitted():
+        if not self.learner.fitted:
             return torch.zeros(len(x), columns)
         known = self.learner.classes_
         shares = np.full((len(x), max(columns, int(known.max()) + 1)), UNKNOWN)

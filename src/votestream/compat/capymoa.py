@@ -55,11 +55,11 @@ class CapyMOAClassifier(Classifier):
 
     def predict(self, instance: Any) -> int | None:
         """The number of the class; None before anything was learned."""
-        return int(self.model.predict(instance.x[None])[0]) if self.model._is_fitted() else None
+        return int(self.model.predict(instance.x[None])[0]) if self.model.fitted else None
 
     def predict_proba(self, instance: Any) -> NDArray[np.float64] | None:
         """The probability of each class of the schema; None before anything was learned."""
-        if not self.model._is_fitted():
+        if not self.model.fitted:
             return None
         shares = np.zeros(self.schema.get_num_classes())
         shares[self.model.classes_] = self.model.predict_proba(instance.x[None])[0]

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from votestream.compat.versions import warn_outside
 from votestream.core.learner import Learner
 from votestream.learners import NearestClassMean, NearestNeighbours, StreamingLDA
-from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
+from votestream.learners.exemplars.exemplar_learner import ExemplarLearner
 
 if TYPE_CHECKING:
     import pandas as pd

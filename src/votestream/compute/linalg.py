@@ -17,7 +17,8 @@ def inverse(A: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     with one_thread():
         half = lapack.dpotri(_factor(A), lower=1)[0]
-    return half + np.tril(half, -1).T
+    found: NDArray[np.float64] = half + np.tril(half, -1).T
+    return found
 
 
 def whitening(A: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -43,4 +44,5 @@ def _factor(A: NDArray[np.float64]) -> NDArray[np.float64]:
             break
         more = 10.0**power * A.diagonal().clip(1e-30)
         factor, problem = lapack.dpotrf((A + np.diag(more)).T, lower=1, clean=1)
-    return factor
+    found: NDArray[np.float64] = factor
+    return found

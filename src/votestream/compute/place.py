@@ -190,4 +190,5 @@ class Place:
         return array if self._here else torch.from_numpy(array).to(self.device)
 
     def get(self, array: Array) -> NDArray[Any]:
-        return array if self._here else array.cpu().numpy()
+        found: NDArray[Any] = array if self._here else array.cpu().numpy()
+        return found

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from votestream.core.guard import Prepared
+from votestream.core.predictor import Prepared
 from votestream.tracking.modules import CalibrationModule, UnknownsModule
 
 Link = Callable[[Tensor], Tensor]  # of scores to log scores: log probabilities up to a constant of each row

@@ -18,7 +18,7 @@ from votestream.io.file_header import learner_in
 if TYPE_CHECKING:
     from votestream.core.learner import Learner
 
-L = TypeVar("L", bound="type[Learner]")
+L = TypeVar("L", bound="type[Learner[Any]]")
 
 
 def _name(name: str, cls: Any) -> None:
@@ -32,7 +32,7 @@ def _name(name: str, cls: Any) -> None:
 
 
 # Every class, by its name.
-LEARNERS: Registry[type[Learner]] = Registry(
+LEARNERS: Registry[type[Learner[Any]]] = Registry(
     "learner", check=_name, homes=("votestream.learners", "votestream.pipeline")
 )
 
@@ -55,7 +55,7 @@ def list_learners(pattern: str = "*") -> list[str]:
     return sorted(fnmatch.filter(LEARNERS, pattern))
 
 
-def create(name: str, **params: Any) -> Learner:
+def create(name: str, **params: Any) -> Learner[Any]:
     """A learner by name.
 
     >>> import votestream as vs
@@ -67,7 +67,7 @@ def create(name: str, **params: Any) -> Learner:
     return LEARNERS[name](**params)
 
 
-def load(path: str | os.PathLike[str], device: str | None = None, backbone: Any = None) -> Learner:
+def load(path: str | os.PathLike[str], device: str | None = None, backbone: Any = None) -> Learner[Any]:
     """A saved model, exactly as it was; `device` moves it elsewhere.
 
     `backbone` is for an `ImageClassifier` whose backbone has no name to be made anew from.
@@ -88,12 +88,13 @@ def from_parts(
     arrays: dict[str, NDArray[Any]],
     device: str | None = None,
     backbone: Any = None,
-) -> Learner:
+) -> Learner[Any]:
     """The learner that a file's header and arrays describe; the path is only for complaints."""
     if device is not None:
         as_device(device)
     try:
-        return learner_in(header, LEARNERS)._from_file(header, arrays, device, backbone)
+        made: Learner[Any] = learner_in(header, LEARNERS).from_file(header, arrays, device, backbone)
+        return made
     except ValueError as problem:
         raise model_files.ModelFileError(f"{path} cannot be loaded: {problem}") from None
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as problem:

@@ -5,34 +5,47 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from votestream.common.parameters import Ranges
 
+if TYPE_CHECKING:
+    from votestream.core.learner import Learner
 
-def settings_of(learner: Any) -> tuple[Any, ...]:
+
+def settings_of(learner: Learner[Any]) -> tuple[Any, ...]:
     """The values of all constructor arguments."""
-    return tuple([learner.__dict__[name] for name in _argument_names(learner.__class__)])
+    cls: Any = learner.__class__
+    return tuple([learner.__dict__[name] for name in argument_names(cls)])
 
 
-def check_settings(learner: Any) -> None:
+def check_settings(learner: Learner[Any]) -> None:
     """Raise a ValueError for a value that is wrong, or that may not change any more; the values checked last pass."""
     values = settings_of(learner)
-    if values == learner._guard.checked:
+    if values == learner.guard.checked:
         return
-    learner._check_params()
-    for name in learner._never_changed() if learner._is_fitted() else ():
-        if getattr(learner, name) != learner._began[name]:
-            raise ValueError(
-                f"{name} was {learner._began[name]!r} when learning began and cannot be changed to "
-                f"{getattr(learner, name)!r} now; set it back, or begin a new model"
-            )
-    learner._guard.checked = values
+    learner.check_params()
+    if learner.fitted:
+        for name, began in learner.state_.frozen.items():
+            if getattr(learner, name, began) != began:
+                raise ValueError(
+                    f"{name} was {began!r} when learning began and cannot be changed to "
+                    f"{getattr(learner, name)!r} now; set it back, or begin a new model"
+                )
+        learner.params_changed()
+    learner.guard.checked = values
 
 
-def ranges_of(learner: Any) -> Ranges:
+def frozen_of(learner: Learner[Any]) -> dict[str, Any]:
+    """The arguments that cannot change once learning has begun, as they are now."""
+    names = (*learner.fixed_parameters, "track") if hasattr(learner, "track") else learner.fixed_parameters
+    return {name: getattr(learner, name) for name in names}
+
+
+def ranges_of(learner: Learner[Any]) -> Ranges:
     """What each constructor argument may be, by `parameter_ranges` of its class and of those that this extends."""
-    return _ranges(learner.__class__)
+    cls: Any = learner.__class__
+    return _ranges(cls)
 
 
 @cache
@@ -40,7 +53,7 @@ def _ranges(cls: Any) -> Ranges:
     ranges: Ranges = {}
     for base in reversed(cls.__mro__):
         ranges.update(vars(base).get("parameter_ranges", {}))
-    names = _argument_names(cls)
+    names = argument_names(cls)
     return {name: allowed for name, allowed in ranges.items() if name in names}
 
 
@@ -51,11 +64,12 @@ def given_or_preset(learner: Any, name: str, values: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _argument_names(cls: Any) -> list[str]:
-    names: list[str] = cls._get_param_names()
-    return names
+def argument_names(cls: Any) -> tuple[str, ...]:
+    """The names of the constructor's arguments, sorted."""
+    init = inspect.signature(cls.__init__).parameters.values()
+    return tuple(sorted(one.name for one in init if one.name != "self" and one.kind is one.POSITIONAL_OR_KEYWORD))
 
 
 @cache
-def _default(cls: Any, name: str) -> Any:
+def _default(cls: type[Any], name: str) -> Any:
     return inspect.signature(cls).parameters[name].default

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,12 @@ from sklearn.base import ClassifierMixin
 from torch import nn
 
 from votestream.common.validation import as_features, check_column_names, in_units
-from votestream.core.guard import Prepared
 from votestream.core.modules import SnapshotModule
+from votestream.core.predictor import Prepared
 from votestream.core.vote import Vote
+
+if TYPE_CHECKING:
+    from votestream.core.learner import Learner
 
 
 class RowCheck(NamedTuple):
@@ -30,7 +33,17 @@ class RowCheck(NamedTuple):
         return in_units(as_features(X, self.width, self.model), self.unit)
 
 
-class Snapshot(ClassifierMixin):
+class OwnRows(NamedTuple):
+    """The rows of a learner that makes them in a way of its own, such as a network's images."""
+
+    learner: Learner[Any]
+    width: int
+
+    def __call__(self, X: Any) -> NDArray[Any]:
+        return self.learner.rows_of(X, self.width)
+
+
+class Snapshot(ClassifierMixin):  # type: ignore[misc]
     """Predicts as the model did when `snapshot()` was called; what that learns later does not touch it.
 
     Made to be shared: any number of threads may predict with it, and none of its arrays is ever written to.
@@ -45,7 +58,7 @@ class Snapshot(ClassifierMixin):
     def __init__(
         self,
         prepared: Prepared,
-        rows: Callable[[Any], NDArray[Any]],
+        rows: Callable[[Any], NDArray[Any]] | RowCheck | OwnRows,
         task_of_class: NDArray[np.int64],
         tasks: list[str | int | None],
     ) -> None:
@@ -56,7 +69,7 @@ class Snapshot(ClassifierMixin):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of each row, (n,)."""
-        return self._prepared.naming.seen[self._prepared.predictor.decide(self._rows(X))]
+        return self._prepared.labels(self._rows(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, (n, C), columns as `classes_`."""
@@ -73,14 +86,19 @@ class Snapshot(ClassifierMixin):
         vote: Vote = self._prepared.vote(self._rows(X))
         return vote
 
+    def behind(self, extract: Callable[[Any], NDArray[Any]]) -> Snapshot:
+        """The same model, of things that `extract` makes features of, such as images by a backbone."""
+        rows = self._rows
+        return Snapshot(self._prepared, lambda X: rows(extract(X)), self._task_of_class, self._tasks)
+
     def as_module(self) -> nn.Module:
         """This model as a torch module, for exporters: see `core.modules.SnapshotModule`."""
         predictor, rows = self._prepared.predictor, self._rows
         if not hasattr(predictor, "as_module"):
             kind = type(predictor).__name__
             raise ValueError(f"this model cannot be exported: what it predicts by, {kind}, has no as_module()")
-        if isinstance(predictor, _Twin):
-            return SnapshotModule(self._prepared, predictor.learner._unit, predictor.learner.n_features_in_)
+        if isinstance(rows, OwnRows) and rows.learner.input == "images":
+            return SnapshotModule(self._prepared, 1.0, rows.width)
         if not isinstance(rows, RowCheck):
             raise ValueError("this model cannot be exported: it does something of its own to rows before it predicts")
         return SnapshotModule(self._prepared, rows.unit, rows.width)
@@ -117,25 +135,9 @@ class Snapshot(ClassifierMixin):
         return list(self._tasks)
 
 
-def snapshot_of(learner: Any, now: Prepared, rows: RowCheck | None) -> Snapshot:
-    """What answers now, without `rows` with a copy of the learner to check them; one without a predictor is copied."""
-    if now.predictor is None:
-        twin = copy.deepcopy(learner)
-        return Snapshot(now._replace(predictor=_Twin(twin)), twin._query, learner.task_of_class_, learner.tasks_)
-    check: Any = rows or copy.deepcopy(learner)._query
+def snapshot_of(learner: Learner[Any], now: Prepared, rows: RowCheck | None) -> Snapshot:
+    """What predicts now; without `rows`, the learner checks them, which has no part in what it learns."""
+    if now.live:
+        now = now._replace(predictor=copy.deepcopy(now.predictor))
+    check = rows or OwnRows(copy.copy(learner), learner.state_.n_features)
     return Snapshot(now, check, learner.task_of_class_, learner.tasks_)
-
-
-class _Twin(NamedTuple):
-    """A copied learner as a predictor."""
-
-    learner: Any
-
-    def decide(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        return self.learner._decide(X)
-
-    def probabilities(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        return self.learner._probabilities(X)
-
-    def as_module(self) -> nn.Module:
-        return self.learner._as_module()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from votestream.io.array_checks import demand
@@ -161,25 +161,36 @@ class TaskLedger:
         self._clock += other._clock
         self._named, self._blocks = None, [[len(self.task_of_class), 0]]
 
-    def state(self) -> dict[str, Any]:
-        return dict(vars(self))
+    def to_json(self) -> dict[str, Any]:
+        """What a file must hold for `restore`."""
+        return {
+            "close_after": self.close_after,
+            "names": self.names,
+            "task_of_class": self.task_of_class,
+            "named": self._named,
+            "clock": self._clock,
+            "last_seen": self._last_seen,
+            "blocks": self._blocks,
+        }
 
     def restore(self, state: Any, n_classes: int) -> None:
-        """Go on from a `state` out of a file, which must be one that a ledger of so many classes can be in."""
-        demand(isinstance(state, dict) and state.keys() == vars(self).keys(), "the record of the tasks is incomplete")
-        names, tasks, seen, blocks = (state[key] for key in ("names", "task_of_class", "_last_seen", "_blocks"))
+        """Go on from what `to_json` gave, out of a file, which must be what a ledger of so many classes can be in."""
+        keys = self.to_json().keys()
+        demand(isinstance(state, dict) and state.keys() == keys, "the record of the tasks is incomplete")
+        close_after, clock, named = state["close_after"], state["clock"], state["named"]
+        names, tasks, seen, blocks = (state[key] for key in ("names", "task_of_class", "last_seen", "blocks"))
         demand(
-            _is_count(state["close_after"], 1),
-            f"'close_after' of the tasks must be an integer above 0, got {state['close_after']!r}",
+            _is_count(close_after, 1), f"'close_after' of the tasks must be an integer above 0, got {close_after!r:.60}"
         )
-        demand(_is_count(state["_clock"]), f"the tasks' clock must be an integer, got {state['_clock']!r}")
-        demand(_are_names([*names, state["_named"]] if isinstance(names, list) else names), "tasks must have names")
+        demand(_is_count(clock), f"the tasks' clock must be an integer, got {clock!r:.60}")
+        demand(_are_names([*names, named] if isinstance(names, list) else names), "tasks must have names")
         ordered = _are_counts(tasks, len(names) - 1) and list(dict.fromkeys(tasks)) == list(range(len(names)))
         demand(ordered and len(tasks) == n_classes, "every class must have a task, counted in order of appearance")
-        seen_all = _are_counts(seen, state["_clock"]) and len(seen) == n_classes
+        seen_all = _are_counts(seen, clock) and len(seen) == n_classes
         demand(seen_all, "every class must have been seen at some time, and none later than now")
         demand(_are_blocks(blocks, tasks), "the tasks that may yet become one do not fit their classes")
-        vars(self).update(state)
+        self.close_after, self.names, self.task_of_class = close_after, names, tasks
+        self._named, self._clock, self._last_seen, self._blocks = named, clock, seen, blocks
 
 
 def _is_count(value: Any, low: int = 0) -> bool:
@@ -206,10 +217,20 @@ def _are_blocks(blocks: Any, tasks: list[int]) -> bool:
         return False
     firsts = [first for first, _ in blocks]
     if len(blocks) == 1:
-        return firsts[0] <= len(tasks)
+        found: bool = firsts[0] <= len(tasks)
+        return found
     if firsts != sorted(set(firsts)) or firsts[-1] >= len(tasks):
         return False
     start = tasks[firsts[0]]
     ends = [*firsts[1:], len(tasks)]
     latest = [start + number for number, first in enumerate(firsts) for _ in range(first, ends[number])]
     return tasks[firsts[0] :] == latest and all(task < start for task in tasks[: firsts[0]])
+
+
+def next_task(names: Sequence[str | int | None]) -> str:
+    """A name for a task that is given without one: "task 1" and so on; `names` are those of the tasks so far.
+
+    >>> next_task(["Monday", "task 3"])
+    'task 4'
+    """
+    return next(name for n in range(len(names) + 1) if (name := f"task {len(names) + 1 + n}") not in names)

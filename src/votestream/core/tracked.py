@@ -2,52 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.core.guard import leading
+from votestream.core.predictor import Prepared, leading
+from votestream.core.state import Label, State
 from votestream.tracking import Tracker, TrackReport
 
 BEHIND = 100  # one in so many samples may be learned between two tests,
 BEHIND_OF_CLASS = 10  # of a class one in so many
 
 
-def tracker_of(learner: Any, width: int) -> Tracker | None:
+def tracker_for(learner: Any, width: int) -> Tracker | None:
     """A new one, where the learner has an argument `track` that says so."""
-    return Tracker(width, learner._record_fade) if getattr(learner, "track", False) else None
+    return Tracker(width, learner.calibration_fade) if getattr(learner, "track", False) else None
 
 
-def tested_lessons(learner: Any, rows: NDArray[Any], labels: list[str | int], named_task: bool, fitted: bool) -> None:
+def learn_tested(
+    state: State[Any],
+    rows: NDArray[Any],
+    labels: list[Label],
+    batch_size: int,
+    growth: float,
+    first: Callable[[], Prepared] | None,
+    prepare: Callable[[Prepared | None, set[int]], Prepared],
+    learn: Callable[[NDArray[Any], list[Label]], NDArray[np.int64]],
+) -> None:
     """Test on some rows, then learn them in mini-batches. Under the lock, and nobody sees the states in between.
 
-    Preparing a test takes longer than learning, so mini-batches are tested together as far as what answers is no more
+    first: what predicts before any of the rows is learned; None for a model that has learned nothing. prepare: what
+    predicts after these classes were learned, from what did before. growth: see `Learner.test_growth`.
+
+    Preparing a test takes longer than learning, so mini-batches are tested together as far as what predicts is no more
     than 1 % of the samples behind, and of no class more than a tenth.
     """
-    tracker, index, size = learner._tracker, learner._index, learner.batch_size
-    prepared: Any = None  # what answers; made when a test is due
+    tracker, index = state.tracker, state.numbers
+    assert tracker is not None
+    prepared: Prepared | None = None  # made when a test is due
     changed: set[int] = set()  # classes learned since
     start = 0
     while start < len(rows):
-        most = size if learner._test_growth > 1 else max(size, tracker.learned // BEHIND)
+        most = batch_size if growth > 1 else max(batch_size, tracker.learned // BEHIND)
         numbers = np.array([index.get(label, len(index)) for label in labels[start : start + most]], np.int64)
-        end = start + _together(tracker.counts, numbers, size)
+        end = start + _together(tracker.counts, numbers, batch_size)
         X, own = rows[start:end], labels[start:end]
-        if not tracker.is_due(len(X), learner._test_growth):
+        if not tracker.is_due(len(X), growth):
             tracker.skip(len(X))
         elif not index:
             tracker.test_nothing_known(len(X))
         else:
-            if start == 0 and fitted:
-                prepared = learner._now()
+            if start == 0 and first is not None:
+                prepared = first()
             elif changed:
-                prepared, changed = learner._prepared(prepared, changed), set()
+                prepared, changed = prepare(prepared, changed), set()
+            assert prepared is not None
+            assert prepared.answers is not None
             shares = leading(prepared.predictor.probabilities(X))
             tracker.test(prepared.answers, shares, X, numbers[: len(X)])
-        for first in range(0, len(X), size):
-            batch = X[first : first + size]
-            classes = learner._lesson(batch, own[first : first + size], named_task)
+        for begin in range(0, len(X), batch_size):
+            batch = X[begin : begin + batch_size]
+            classes = learn(batch, own[begin : begin + batch_size])
             tracker.learn(batch, classes)
             changed.update(classes.tolist())
         start = end
@@ -69,12 +86,9 @@ def _together(counts: NDArray[np.int64], numbers: NDArray[np.int64], size: int) 
     return max(size, len(numbers) // size * size)
 
 
-def report_of(learner: Any) -> TrackReport:
-    """Under the lock."""
-    if learner._tracker is None:
+def report_of(state: State[Any]) -> TrackReport:
+    """How the tests went, by label and task."""
+    if state.tracker is None:
         raise ValueError("this model has kept no track record: make it with track=True before it learns")
-    naming, tasks = learner._naming(), learner._tasks
-    report: TrackReport = learner._tracker.report(
-        naming.seen.tolist(), naming.order.tolist(), tasks.task_of_class, tasks.names
-    )
-    return report
+    naming, tasks = state.naming, state.tasks
+    return state.tracker.report(naming.seen.tolist(), naming.order.tolist(), tasks.task_of_class, tasks.names)

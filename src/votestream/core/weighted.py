@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from numpy.typing import ArrayLike
 
 from votestream.core.learner import Learner
+from votestream.core.state import M
 
 
-class Weighted(Learner):
+class WeightedLearner(Learner[M]):
     """For learners on statistics, which count samples: `fit` and `partial_fit` take `sample_weight`.
 
     Counts are whole numbers, in memory and in model files, and so weights must be. Learning a row as often as its
@@ -26,17 +29,17 @@ class Weighted(Learner):
         task: str | int | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-    ) -> Learner:
+    ) -> Self:
         """Learn the rows in their order. See `Learner.partial_fit`.
 
         sample_weight: n whole numbers, how often each row counts; 0 leaves it out.
         """
-        with self._guard.lock:
+        with self.guard.lock:
             self._partial_fit(X, y, task, classes, sample_weight)
         return self
 
     def fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Learner:
+    ) -> Self:
         """Forget everything, then learn the rows; a call that is refused leaves the model as it was."""
-        return self._fit_anew(X, y, {"sample_weight": sample_weight})
+        return self._fit(X, y, sample_weight=sample_weight)

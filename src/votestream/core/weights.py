@@ -16,7 +16,7 @@ MOST_ROWS = 10**7
 MOST_BYTES = 2**31
 
 
-def refuse_weights(learner: Any, options: Mapping[str, Any]) -> None:
+def refuse_weights(learner: object, options: Mapping[str, Any]) -> None:
     """Complain about arguments that a learner does not take."""
     for name in options:
         if name != "sample_weight":

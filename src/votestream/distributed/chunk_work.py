@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from votestream._version import __version__
 from votestream.common.validation import as_labels
-from votestream.core.guard import leading
 from votestream.core.learner import Learner
-from votestream.core.mergeable import teach_untested
+from votestream.core.merge import learn_untested, settle
+from votestream.core.predictor import leading
 from votestream.core.registry import LEARNERS
 from votestream.distributed.chunks import Chunk, Look
 from votestream.distributed.parts import FORMAT, Part, joined_parts
@@ -66,8 +66,9 @@ class ChunkWork:
         """All that decides about a part, beside the chunk."""
         about: dict[str, Any] = {"part": FORMAT, "version": __version__, "look": self.look.about()}
         if self.learner is not None:
-            about |= {"task": self.task, "learner": self.learner._header()}
-            about["begun"] = [repr(getattr(self.learner, name)) for name in self.learner._merged_alike]
+            about |= {"task": self.task, "learner": self.learner.header()}
+            state = self.learner.state_
+            about["begun"] = repr((state.unit, state.memory.shared_traits()))
         if self.judge is not None:
             about["judge"] = fingerprint(self.judge)
         return json.dumps(about, sort_keys=True)
@@ -85,19 +86,22 @@ class ChunkWork:
         learner = copy.deepcopy(self.learner)
         if self.judge is not None:
             part.tests, part.sums = tested(self.judge, looked.features, labels)
-        elif learner._tracker is not None:
-            learner._tracker.skip(len(labels))
-        teach_untested(learner, looked.features, labels, self.task)
-        learner._settle()
+        elif (tracker := learner.state_.tracker) is not None:
+            tracker.skip(len(labels))
+        learn_untested(learner, looked.features, labels, self.task)
+        settle(learner)
         part.learner = learner
         return part
 
 
-def tested(judge: Any, X: NDArray[np.float32], labels: list[str | int]) -> tuple[Tests, CalibrationSums]:
+def tested(judge: Learner[Any], X: NDArray[np.float32], labels: list[str | int]) -> tuple[Tests, CalibrationSums]:
     """How the model predicts these rows; classes that it does not know have the number after its last."""
-    tracker, now, index = judge._tracker, judge._now(), judge._index
+    state, now = judge.state_, judge.prepared()
+    tracker, index = state.tracker, state.numbers
+    assert tracker is not None
+    assert now.answers is not None
     sums, parts = tracker.no_sums(), []
-    rows = judge._check_X(X, judge.n_features_in_)
+    rows = judge.rows_of(X, state.n_features)
     for start in range(0, len(rows), TESTED):
         some = rows[start : start + TESTED]
         numbers = np.array([index.get(label, len(index)) for label in labels[start : start + TESTED]], np.int64)

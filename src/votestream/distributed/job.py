@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.core.learner import Learner
-from votestream.core.mergeable import begun_like
+from votestream.core.merge import begun_like, settle
+from votestream.core.settings import check_settings
+from votestream.core.tasks import next_task
 from votestream.distributed.chunk_work import ChunkWork, is_registered
 from votestream.distributed.chunks import Chunk, Look
 from votestream.distributed.executor import Executor, single_threaded
@@ -48,15 +50,15 @@ def learn_chunks(
     noted: Callable[[Any], None] = lambda notes: None,
 ) -> Outcome:
     """Have workers look at the chunks and learn them; `noted` is told of each look's notes, in their order."""
-    learner._check_settings()
-    if learner._broken:
-        learner._check_fitted()
-    named = learner._next_task() if task is None else task
-    names = vars(learner).get("feature_names_in_")  # workers get arrays
+    check_settings(learner)
+    if learner.fitted:
+        learner.check_fitted()
+    named = next_task(learner.tasks_ if learner.fitted else []) if task is None else task
+    names = learner.state_.feature_names if learner.fitted else None  # workers get arrays
     driver: _Merging | _InOrder
     if learner.mergeable and is_registered(learner):
         first, chunks = _first_rows(learner, look, chunks)
-        if not learner._is_fitted() and first is None:
+        if not learner.fitted and first is None:
             return Outcome(None, *_nothing(look, chunks))
         driver = _Merging(learner, first)
     else:
@@ -87,7 +89,7 @@ def learn_chunks(
                 groups.grow()
         outcome.learner = driver.result()
     if outcome.learner is not None and names is not None:
-        outcome.learner.feature_names_in_ = names
+        outcome.learner.state_.feature_names = names
     return outcome
 
 
@@ -100,10 +102,10 @@ class _Merging:
     """For learners that can be merged: the tree takes parts as they come; tests are noted in the order of the list."""
 
     def __init__(self, learner: Learner, first: NDArray[np.float32] | None) -> None:
-        self._old = _nameless(learner) if learner._is_fitted() else None
+        self._old = _nameless(learner) if learner.fitted else None
         self.begun = begun_like(learner, first)
-        self._settings = {name: getattr(learner, name) for name in learner._part_settings()}
-        self.judge = learner if self._old is not None and learner._tracker is not None else None
+        self._settings = {name: getattr(learner, name) for name in learner.part_params()}
+        self.judge = learner if self._old is not None and learner.state_.tracker is not None else None
         self._tree: MergeTree[Any] = MergeTree(merged)
 
     @property
@@ -116,7 +118,7 @@ class _Merging:
         self._tree.add(place, part.learner, level)
 
     def follow(self, part: Part) -> int:
-        tracker = None if self._old is None else self._old._tracker
+        tracker = None if self._old is None else self._old.state_.tracker
         if tracker is not None and part.tests is not None and part.sums is not None:
             tracker.note(part.tests, tracker.samples)
             tracker.add_sums(part.sums)
@@ -129,14 +131,14 @@ class _Merging:
         new.set_params(**self._settings)
         if self._old is not None:
             return merged(self._old, new)
-        new._settle()
+        settle(new)
         return new
 
 
 def _nameless(learner: Learner) -> Learner:
     """A copy of the learner; its columns have no names."""
     twin = copy.deepcopy(learner)
-    twin.__dict__.pop("feature_names_in_", None)
+    twin.state_.feature_names = None
     return twin
 
 
@@ -168,7 +170,7 @@ class _InOrder:
     merges = False
 
     def __init__(self, learner: Learner, named: str | int, told: bool) -> None:
-        self._learner = _nameless(learner) if learner._is_fitted() else learner._afresh()
+        self._learner = _nameless(learner) if learner.fitted else type(learner)(**learner.get_params(deep=False))
         self._named, self._open = named, told  # whether new classes belong to the task from here on
         self._rows: list[NDArray[np.float32]] = []
         self._labels: list[str | int] = []
@@ -189,14 +191,14 @@ class _InOrder:
         if not count:
             return
         rows, learner = np.concatenate(self._rows), self._learner
-        known = learner._index if learner._is_fitted() else {}
+        known = learner.state_.numbers if learner.fitted else {}
         self._open = self._open or any(label not in known for label in self._labels[:count])
         learner.partial_fit(rows[:count], self._labels[:count], task=self._named if self._open else None)
         self._rows, self._labels = [rows[count:]], self._labels[count:]
 
     def result(self) -> Learner | None:
         self._learn(len(self._labels))
-        return self._learner if self._learner._is_fitted() else None
+        return self._learner if self._learner.fitted else None
 
 
 def _first_rows(
@@ -205,7 +207,7 @@ def _first_rows(
     """The rows that a learner begins with, where it has not begun; and all chunks, the first ones among them."""
     rest, held = iter(chunks), []
     rows: list[NDArray[np.float32]] = []
-    if learner._is_fitted():
+    if learner.fitted:
         return None, rest
     size = learner.batch_size
     with single_threaded():

@@ -14,7 +14,6 @@ from votestream.common.parameters import whole
 from votestream.common.progress import progress_bar
 from votestream.common.validation import as_features, as_labels, as_task, check_column_names
 from votestream.core.learner import Learner
-from votestream.core.mergeable import take_over
 from votestream.distributed.chunks import Chunk, ImagesLook, Look, RowsLook, chunks_in, chunks_of
 from votestream.distributed.executor import Executor, executor
 from votestream.distributed.job import learn_chunks
@@ -88,7 +87,7 @@ def learn(
         as_task(task)
     if not isinstance(model, Learner):
         raise TypeError(f"model must be a learner, got {type(model).__name__}")
-    names, unit, learner = None, "images", model._learner() if isinstance(model, ImageClassifier) else model
+    names, unit, learner = None, "images", model.current_learner() if isinstance(model, ImageClassifier) else model
     if isinstance(model, ImageClassifier):
         chunks, look, total = _images(X, y, model, chunk)
     else:
@@ -104,17 +103,17 @@ def learn(
     taught, left_out = outcome.learner, outcome.problems
     if taught is None:
         raise ImageError(f"None of the {outcome.images} images can be read: {left_out[0]}")
-    if names is not None and not learner._is_fitted():
-        taught.feature_names_in_ = names
-    with model._guard.lock:
+    if names is not None and not learner.fitted:
+        taught.state_.feature_names = names
+    with model.guard.lock:
         if fingerprint(learner) != before:
             raise RuntimeError(
                 "the model has changed while the workers learned, and what they learned is not in it: let one call at "
                 "a time teach it"
             )
-        take_over(learner, taught)
+        learner.take_over(taught.state_)
         if isinstance(model, ImageClassifier):
-            model._fitted = learner
+            model.take_learner(learner)
     if left_out:
         told = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
         warnings.warn(
@@ -144,14 +143,14 @@ def _images(
         first, source = labelled_images(X).peek(SAMPLE)
         if not first:
             raise ValueError(f"X is empty: there is no image in {source.name}")
-        backbone = model._backbone_for(as_sequence(first))
+        backbone = model.backbone_for(as_sequence(first))
         return chunks_in(source, size or CHUNK), ImagesLook(backbone), None
     images = as_sequence(X)
     labels = as_labels(y, len(images))
     if not len(images):
         raise ValueError("X is empty: there is no image in it")
     size = size or chunk_for(len(images))
-    return chunks_of(images, labels, size), ImagesLook(model._backbone_for(images)), len(labels)
+    return chunks_of(images, labels, size), ImagesLook(model.backbone_for(images)), len(labels)
 
 
 def _rows(
@@ -160,11 +159,11 @@ def _rows(
     kind = type(model)
     if y is None:
         raise ValueError(f"y is needed: a {kind.__name__} takes rows, which bring no labels along")
-    if kind._check_X is not Learner._check_X:
+    if kind.rows_of is not Learner.rows_of:
         raise ValueError(
             f"a {kind.__name__} trains its network on every image in order, which workers cannot share: use partial_fit"
         )
-    fitted = model._is_fitted()
+    fitted = model.fitted
     known = getattr(model, "feature_names_in_", None)
     names = check_column_names(known, X, kind.__name__, fitted)
     rows = as_features(X, model.n_features_in_ if fitted else None, kind.__name__)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.core.files import arrays_of
 from votestream.core.learner import Learner
 from votestream.core.registry import from_parts
 from votestream.distributed.merge_tree import MergeTree
@@ -17,7 +18,7 @@ from votestream.io.model_files import ModelFileError, joined, packed, part_of, u
 from votestream.tracking.calibration import CalibrationSums
 from votestream.tracking.tracker import Tests
 
-FORMAT = 1  # of a part's bytes, and of what they are made from: another number, and no stored part is taken again
+FORMAT = 2  # of a part's bytes, and of what they are made from: another number, and no stored part is taken again
 NAME = "a part"
 
 
@@ -43,13 +44,13 @@ class Part:
             "labels": self.labels,
             "problems": self.problems,
             "notes": self.notes,
-            "learner": None if self.learner is None else self.learner._header(),
+            "learner": None if self.learner is None else self.learner.header(),
         }
         arrays: dict[str, NDArray[Any]] = {}
         if self.features is not None:
             arrays["features"] = self.features
         if self.learner is not None:
-            arrays |= joined({"learner": self.learner._saved_arrays()})
+            arrays |= joined({"learner": arrays_of(self.learner)})
         if self.tests is not None and self.sums is not None:
             arrays |= joined({"tests": self.tests._asdict(), "sums": self.sums.state()})
         return packed(header, arrays)
@@ -79,7 +80,7 @@ class Part:
 
 def merged(left: Any, right: Any) -> Any:
     """The left learner, which has learned what the right one has, too."""
-    left._take_in_model(right)
+    left.merge_in(right)
     return left
 
 

@@ -33,7 +33,8 @@ def checked_params(learner: type[BaseEstimator], params: Any) -> dict[str, Any]:
     demand(fits, f"device must be 'auto', 'cpu' or 'cuda', got {device!r:.60}")
     seed = params.get("seed", 0)
     demand(type(seed) is int, f"seed must be an integer, got {seed!r:.60}")
-    return params
+    found: dict[str, Any] = params
+    return found
 
 
 def checked_width(n_features: Any, arrays: dict[str, NDArray[Any]]) -> int:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-FORMAT = 2  # of the files that are written
+FORMAT = 3  # of the files that are written
+# Old names of entries and the newest ones, by the part of the header that holds them.
+RENAMED = {
+    1: {  # 0.1.0
+        "params": {"young": "close_task_after", "room": "max_waiting"},
+        "tasks": {"young": "close_after", "_told": "_named"},
+    },
+    2: {"tasks": {"_named": "named", "_clock": "clock", "_last_seen": "last_seen", "_blocks": "blocks"}},  # 0.2.0
+}
 
 
 def upgraded(header: dict[str, Any]) -> dict[str, Any]:
     """The header as this version writes it.
 
-    Format 1 (0.1.0) called `close_task_after` "young" and `max_waiting` "room".
-
     >>> upgraded({"format": 1, "params": {"young": 20}, "tasks": {"young": 20, "_told": None}})
-    {'format': 1, 'params': {'close_task_after': 20}, 'tasks': {'close_after': 20, '_named': None}}
+    {'format': 1, 'params': {'close_task_after': 20}, 'tasks': {'close_after': 20, 'named': None}}
     """
-    if header["format"] > 1:
-        return header
-    names = {
-        "params": {"young": "close_task_after", "room": "max_waiting"},
-        "tasks": {"young": "close_after", "_told": "_named"},
-    }
+    for version in range(header["format"], FORMAT):
+        header = _upgraded_once(header, RENAMED[version])
+    return header
+
+
+def _upgraded_once(header: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str, Any]:
     new = {key: _renamed(value, names.get(key, {})) for key, value in header.items()}
-    if isinstance(new.get("inner"), dict):  # the learner behind a backbone
-        new["inner"] = {key: _renamed(value, names.get(key, {})) for key, value in new["inner"].items()}
+    for key in ("inner", "base"):  # the learner behind a backbone, and the model that a journal begins with
+        if isinstance(new.get(key), dict):
+            new[key] = _upgraded_once(new[key], names)
     return new
 
 

@@ -2,6 +2,7 @@
 
 from votestream.memory.device_memory import DeviceMemory, GreedyMemory
 from votestream.memory.feature_memory import FeatureMemory
+from votestream.memory.gaussian_memory import GaussianMemory
 from votestream.memory.gaussians import ClassGaussians
 from votestream.memory.gram import ClassGramSums, GramSums
 from votestream.memory.image_memory import ImageMemory, ImageStore
@@ -10,12 +11,13 @@ from votestream.memory.keep import (
     Balanced,
     FirstIn,
     KeepRule,
-    MeanDistance,
     Reservoir,
     list_keep_rules,
     register_keep,
 )
-from votestream.memory.moments import ClassMoments
+from votestream.memory.mean_distance import MeanDistance
+from votestream.memory.memory import Forgets, Joins, Memory, Merges
+from votestream.memory.moments import ClassMoments, Moments
 from votestream.memory.pending import Pending
 from votestream.memory.pick import distinct, turns, uniform
 from votestream.memory.scatter import SharedScatter
@@ -33,12 +35,18 @@ __all__ = [
     "ExemplarStore",
     "FeatureMemory",
     "FirstIn",
+    "Forgets",
+    "GaussianMemory",
     "GramSums",
     "GreedyMemory",
     "ImageMemory",
     "ImageStore",
+    "Joins",
     "KeepRule",
     "MeanDistance",
+    "Memory",
+    "Merges",
+    "Moments",
     "Pending",
     "Reservoir",
     "SharedScatter",

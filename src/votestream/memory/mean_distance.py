@@ -149,4 +149,5 @@ class MeanDistance:
 
 
 def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    found: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return found

@@ -1,4 +1,4 @@
-"""Count, mean and scatter of each class, exact in one pass."""
+"""Count, mean and scatter of each class, exact in one pass: `ClassMoments`, and the Memory that they make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.io.array_checks import MANY, ROUNDED, check_below, check_scatter, demand, take
+from votestream.common.validation import LARGEST
+from votestream.compute.place import one_thread
+from votestream.io.array_checks import MANY, ROUNDED, check_below, check_scatter, demand, take, take_power
+from votestream.io.model_files import joined, part_of
+from votestream.memory.memory import Memory
+from votestream.memory.pending import Pending
+from votestream.memory.power import first_power, to_power
 from votestream.memory.statistics import extended
 
 SLACK = {"float32": 1e-3, "float64": 1e-9}  # what rounding may take from a scatter's being positive semidefinite
@@ -155,7 +161,8 @@ class ClassMoments:
 
     def overall_mean(self) -> NDArray[np.float64]:
         """The mean of every row, (D,)."""
-        return self.counts @ self.means / self.counts.sum()
+        found: NDArray[np.float64] = self.counts @ self.means / self.counts.sum()
+        return found
 
     def copy(self) -> ClassMoments:
         return copy.deepcopy(self)
@@ -176,3 +183,106 @@ class ClassMoments:
             check_below("scatter", scatter, 4 * largest**2 * samples)
             check_scatter("scatter", lambda: scatter, SLACK[kind.name])
         self._counts, self._scatter, self.n_classes = counts, scatter, n
+
+
+class Moments(Memory):
+    """Class moments of a stream; rows wait until a block of them is full, and are merged together.
+
+    Blocks end at fixed places of the stream, so that what is kept does not depend on how the stream was cut into calls.
+    `now` merges those that wait into a copy: asking leaves no trace.
+
+    scatter: which one is kept, see `ClassMoments`. power: rows are taken to this power first, "auto" decides by the
+    first row; None leaves them as they are.
+
+    >>> moments = Moments(width=1)
+    >>> moments.begin(np.array([[1.0]], np.float32))
+    >>> moments.add(np.array([[1.0], [9.0], [3.0]], np.float32), np.array([0, 1, 0]))
+    >>> moments.now().means.tolist(), moments.nbytes > 0
+    ([[2.0], [9.0]], True)
+    """
+
+    def __init__(
+        self, width: int, scatter: str | None = None, block: int = 256, power: float | str | None = None
+    ) -> None:
+        self.width = width
+        self._scatter = scatter
+        self._block = block
+        self._power_param = power
+        self.power: float | None = None
+
+    def begin(self, rows: NDArray[np.float32], unit: float = 1.0) -> None:
+        self._make_room()
+        if self._power_param is not None:
+            self.power = float(first_power(self._power_param, rows))
+
+    def _make_room(self) -> None:
+        self.pending = Pending(self.width, self._block)
+        self.merged = ClassMoments(self.width, self._scatter)
+
+    def add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        for rows, numbers in self.pending.add(X, classes):
+            self._add_to(self.merged, rows, numbers)
+
+    def _add_to(self, moments: ClassMoments, rows: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        with one_thread():
+            moments.add(rows if self.power is None else to_power(rows, np.float32(self.power)), classes)
+
+    def now(self, waiting: int | None = None) -> ClassMoments:
+        """Of everything learned, waiting rows too, or the first so many of them; not to be changed."""
+        rows, classes = self.pending.rows[:waiting], self.pending.classes[:waiting]
+        if not len(rows):
+            return self.merged
+        moments = self.merged.copy()
+        self._add_to(moments, rows, classes)
+        return moments
+
+    def of_class(self, number: int) -> tuple[int, NDArray[np.float64]]:
+        """Count and mean of a class, waiting rows too; of memories without a power."""
+        own = self.pending.rows[self.pending.classes == number]
+        before, mean = self.merged.of_class(number)
+        count = before + len(own)
+        return count, (before * mean + own.sum(0, dtype=np.float64)) / count
+
+    def forget(self, number: int) -> None:
+        """Take the class out; classes above it count one less from now on."""
+        self.pending.forget(number)
+        if number < self.merged.n_classes:
+            self.merged.forget(number)
+
+    def join(self, number: int, into: int) -> None:
+        """Make the class a part of another; afterwards classes above `number` count one less."""
+        self.settle()
+        self.merged.join(number, into)
+
+    def merge(self, other: Moments, numbers: NDArray[np.int64]) -> None:
+        """Add the moments of another stream; its class i is class numbers[i] here. Exact up to rounding."""
+        self.settle()
+        self.merged.merge(other.now(), numbers)
+
+    def shared_traits(self) -> dict[str, Any]:
+        """The power, where rows are taken to one."""
+        return {} if self.power is None else {"power": self.power}
+
+    def begin_like(self, other: Moments) -> None:
+        """Make room, with the power of another memory."""
+        self._make_room()
+        self.power = other.power
+
+    def settle(self) -> None:
+        """Merge the rows that wait."""
+        self.merged = self.now()
+        self.pending.drop()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        power = {} if self.power is None else {"power": np.array(self.power)}
+        return {**power, **joined({"pending": self.pending.state(), "moments": self.merged.state()})}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_classes: int) -> None:
+        largest = LARGEST
+        if self._power_param is not None:
+            self.power, largest = take_power(arrays, np.float64)
+        if self._scatter == "shared":  # read before room is made for one
+            take(arrays, "moments.scatter", np.float64, (self.width, self.width), -np.inf, np.inf)
+        self._make_room()
+        self.merged.restore(part_of(arrays, "moments"), n_classes, largest)
+        self.pending.restore(part_of(arrays, "pending"), self.merged.n_classes, n_classes)

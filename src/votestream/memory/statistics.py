@@ -66,7 +66,8 @@ class ClassStatistics:
         return table[:, : self.width] / table[:, self.width : self.width + 1]
 
     def mean(self, label: int) -> NDArray[np.float64]:
-        return self._table[label, : self.width] / self._table[label, self.width]
+        found: NDArray[np.float64] = self._table[label, : self.width] / self._table[label, self.width]
+        return found
 
     def spread(self, first: int | None = None) -> NDArray[np.float32]:
         """Standard deviation per element of the `first` classes (all, if None), (C, D)."""

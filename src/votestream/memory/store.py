@@ -70,7 +70,8 @@ class ExemplarStore:
 
     def members(self, label: int) -> NDArray[np.intp]:
         """The slots of one class."""
-        return (self._labels[: self._size] == label).nonzero()[0]
+        found: NDArray[np.intp] = (self._labels[: self._size] == label).nonzero()[0]
+        return found
 
     def add(self, item: NDArray[Any], label: int) -> int:
         """Store in a free slot, which is returned."""

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.core.files import arrays_of
 from votestream.io import model_files
 from votestream.io.array_checks import demand, take
 from votestream.io.model_files import joined, part_of
@@ -245,7 +246,7 @@ def open_journal(path: Path, learner: Any, make: Make) -> Opened:
 def write_journal(path: Path, journal: Journal, before: str | None, after: str | None) -> None:
     """Write it, whole or not at all. `before` is the fingerprint of the model on disk, `after` of the one to come."""
     base = journal.base
-    taught = base._is_fitted()
+    taught = base.fitted
     calls = [call for call in journal.calls if isinstance(call, Call)]
     changes = [
         [place, call.old, call.new, call.keys, call.run]
@@ -262,9 +263,9 @@ def write_journal(path: Path, journal: Journal, before: str | None, after: str |
         "changes": changes,
         "labels": journal.labels,
         "keys": journal.keys,
-        "base": base._header() if taught else {"learner": base.name, "params": base.get_params(deep=False)},
+        "base": base.header() if taught else {"learner": base.name, "params": base.get_params(deep=False)},
     }
-    arrays = joined({"base": base._saved_arrays() if taught else {}})
+    arrays = joined({"base": arrays_of(base) if taught else {}})
     if calls:
         arrays["features"] = np.concatenate([call.features for call in calls])
     model_files.write(path, header, arrays)
@@ -312,10 +313,15 @@ def is_journal(start: bytes) -> bool:
     return not start or any(b'\\"journal\\": %d' % version in start for version in (1, 2))
 
 
+TASK_NAMES = {"named": "_named", "clock": "_clock", "last_seen": "_last_seen", "blocks": "_blocks"}
+
+
 def fingerprint(learner: Any) -> str | None:
     """A digest of all that was learned, whatever device it is on; None where nothing was."""
-    if not learner._is_fitted():
+    if not learner.fitted:
         return None
-    header = {name: value for name, value in learner._header().items() if name != "params"}
-    arrays = {name: np.ascontiguousarray(array) for name, array in learner._saved_arrays().items()}
+    header = {name: value for name, value in learner.header().items() if name != "params"}
+    # By the names of version 0.2.0, so that its journals know their models again.
+    header["tasks"] = {TASK_NAMES.get(name, name): value for name, value in header["tasks"].items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays_of(learner).items()}
     return model_files.digest(json.dumps(header, sort_keys=True), arrays)

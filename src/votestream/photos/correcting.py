@@ -188,7 +188,7 @@ def counting_photos(path: Path) -> ImageClassifier:
 
 def _reach(taught: TaughtModel) -> int:
     """How many steps can be taken back: something has to stay."""
-    return max(0, taught.journal.steps - (not taught.journal.base._is_fitted()))
+    return max(0, taught.journal.steps - (not taught.journal.base.fitted))
 
 
 def _check_reach(taught: TaughtModel, steps: int | None) -> None:

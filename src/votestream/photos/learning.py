@@ -234,7 +234,7 @@ class Teacher:
 
     def _finish(self) -> Lesson:
         lesson, model = self.lesson, self.taught.model
-        if model._is_fitted():
+        if model.fitted:
             lesson.model = model
         now = {*lesson.learned, *(moved.photo.label for moved in lesson.corrected)}
         lesson.new = [label for label in lesson.learned if label not in self.old]

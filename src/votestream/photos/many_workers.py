@@ -126,7 +126,7 @@ class SharedTeacher(Teacher):
     """A teacher whose photos are looked at and learned by an executor's workers."""
 
     def share(self, offer: Offer, place: Executor, store: str | None, size: int | None) -> Lesson:
-        lesson, learner = self.lesson, self.taught.model._learner()
+        lesson, learner = self.lesson, self.taught.model.current_learner()
         own = {name: label for name, label in self.own.items() if name != label}
         look = PhotosLook(self.backbone, KnownPhotos(self.taught.sidecar.entries()), own)
         photos = offer.photos if learner.mergeable else self.photos  # the others had better see classes mixed

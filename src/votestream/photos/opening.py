@@ -13,7 +13,7 @@ from votestream.backbones.looks import chosen
 from votestream.backbones.reference import describe
 from votestream.backbones.stages import as_names
 from votestream.common.validation import as_device
-from votestream.core.saved import copied
+from votestream.core.files import copied
 from votestream.images.urls import Place
 from votestream.io.model_files import ModelFileError
 from votestream.learners import LEARNERS, Learner, create, list_learners, load

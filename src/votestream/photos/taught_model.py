@@ -55,7 +55,7 @@ class TaughtModel:
         self.path, self.keep = path, keep
         self.run = f"{datetime.now():%Y-%m-%d %H:%M:%S} {secrets.token_hex(4)}"  # two may begin in one second
         check_place(journal_of(path), "keeps the newest lessons", is_journal)
-        learner = model._learner()
+        learner = model.current_learner()
         self._saved = fingerprint(learner)
         opened = open_journal(journal_of(path), learner, maker(learner.device))
         self.journal: Journal = opened.journal
@@ -69,18 +69,18 @@ class TaughtModel:
     def _open_sidecar(self) -> LearnedPhotos:
         pairs = [(key, folder_name(label)) for key, label in self.journal.now]
         try:
-            return LearnedPhotos(self.path, self.total, pairs, fingerprint(self.model._learner()))
+            return LearnedPhotos(self.path, self.total, pairs, fingerprint(self.model.current_learner()))
         except OSError as problem:
             raise PhotoError(f"{sidecar_of(self.path)} cannot be read: {problem.strerror or problem}.") from None
 
     @property
     def labels(self) -> list[Any]:
-        return self.model.classes_.tolist() if self.model._is_fitted() else []
+        return self.model.classes_.tolist() if self.model.fitted else []
 
     @property
     def total(self) -> int:
         """Photos learned."""
-        return int(self.model.class_counts_.sum()) if self.model._is_fitted() else 0
+        return int(self.model.class_counts_.sum()) if self.model.fitted else 0
 
     def learn(
         self,
@@ -91,7 +91,7 @@ class TaughtModel:
         names: list[str] | None = None,
     ) -> None:
         """Learn photos by their features, in calls of whole mini-batches."""
-        rows = self.model._learner().batch_size
+        rows = self.model.current_learner().batch_size
         step = max(1, CALL // rows) * rows
         for start in range(0, len(labels), step):
             call = slice(start, start + step)
@@ -99,7 +99,7 @@ class TaughtModel:
             if self.keep:
                 named = None if names is None else names[call]
                 self.journal.add(features[call], labels[call], task, digests[call], named, self.run)
-                self.journal.mark(self.model._learner(), max(1, self.keep // 2))
+                self.journal.mark(self.model.current_learner(), max(1, self.keep // 2))
         self.sidecar.note(zip(digests, map(folder_name, labels), strict=True))
         self.unsaved = True
 

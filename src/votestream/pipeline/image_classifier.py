@@ -1,9 +1,12 @@
-"""ImageClassifier: images in, labels out; a backbone looks, a learner learns, no image is kept."""
+"""ImageClassifier: images in, labels out; a backbone extracts features, a learner learns them, no image is kept."""
 
 from __future__ import annotations
 
-from operator import eq
-from typing import Any
+import copy
+from collections.abc import Callable
+from functools import wraps
+from operator import attrgetter, eq
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,22 +18,85 @@ from votestream.backbones.labelled_features import labelled_features
 from votestream.backbones.reference import describe, find_again
 from votestream.common.parameters import shown
 from votestream.common.validation import as_labels, as_task
-from votestream.core.exemplars import Exemplars
 from votestream.core.learner import Learner
 from votestream.core.registry import LEARNERS, register
 from votestream.core.snapshot import Snapshot
-from votestream.core.vote import Vote
-from votestream.images.convert import ImagesLike, as_sequence
+from votestream.images.convert import as_sequence
 from votestream.images.labelled import brings_labels, labelled_images
 from votestream.images.measure import SAMPLE
 from votestream.io.array_checks import demand
 from votestream.io.file_header import learner_in
 from votestream.learners.ours.gaussian_voting import GaussianVoting
-from votestream.tracking import TrackReport
+
+C = TypeVar("C", bound="type[ImageClassifier]")
+
+
+def forwards(images: tuple[str, ...], calls: tuple[str, ...], reads: tuple[str, ...]) -> Callable[[C], C]:
+    """Class decorator: what a model of images leaves to its learner on features.
+
+    images: methods of X, which get the features of the images. calls: methods that are passed on as they are. reads:
+    properties.
+    """
+
+    def declare(cls: C) -> C:
+        for name in images:
+            setattr(cls, name, _of_features(name))
+        for name in calls:
+            setattr(cls, name, _passed_on(name))
+        for name in reads:
+            setattr(cls, name, property(attrgetter(f"learner_.{name}"), doc=_doc(name)))
+        return cls
+
+    return declare
+
+
+def _of_features(name: str) -> Callable[[ImageClassifier, Any], Any]:
+    def method(self: ImageClassifier, X: Any) -> Any:
+        return getattr(self.learner_, name)(self.backbone_(X))
+
+    return _named(method, name)
+
+
+def _passed_on(name: str) -> Callable[..., Any]:
+    @wraps(getattr(Learner, name))
+    def method(self: ImageClassifier, *args: Any, **options: Any) -> Any:
+        learner = self.learner_
+        found = getattr(learner, name)(*args, **options)
+        if found is not learner:
+            return found
+        self.take_learner(learner)
+        return self
+
+    return _named(method, name)
+
+
+def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    method.__name__, method.__qualname__, method.__doc__ = name, f"ImageClassifier.{name}", _doc(name)
+    return method
+
+
+def _doc(name: str) -> str:
+    kind = "CandidatesVoting" if name in ("vote", "exemplars_", "class_counts_", "class_means_") else "Learner"
+    return f"See `{kind}.{name}`."
 
 
 @register("image_classifier")
-class ImageClassifier(Learner):
+@forwards(
+    images=("predict", "predict_proba", "query", "unknown_score", "vote"),
+    calls=("forget", "memory_bytes", "prepared", "rename", "track_record"),
+    reads=(
+        "class_counts_",
+        "class_means_",
+        "classes_",
+        "classes_seen_",
+        "exemplars_",
+        "memory_",
+        "state_",
+        "task_of_class_",
+        "tasks_",
+    ),
+)
+class ImageClassifier(Learner[Any]):
     """A learner on images: arrays, tensors, PIL images and paths go through the backbone, features to the learner.
 
     Parameters
@@ -57,6 +123,7 @@ class ImageClassifier(Learner):
     input = "images"
     _made: Backbone
     _made_from: str | Backbone
+    _fitted: Learner[Any]
 
     def __init__(self, backbone: str | Backbone = "auto", learner: Learner | None = None) -> None:
         self.backbone = backbone
@@ -64,7 +131,7 @@ class ImageClassifier(Learner):
 
     def partial_fit(  # type: ignore[override]
         self, X: Any, y: ArrayLike | None = None, task: str | int | None = None, classes: ArrayLike | None = None
-    ) -> ImageClassifier:
+    ) -> Self:
         """Learn images in their order. See `Learner.partial_fit`.
 
         X: images, and y their labels; or without y a data set that brings its labels along, whatever `labelled_images`
@@ -78,16 +145,18 @@ class ImageClassifier(Learner):
             as_task(task)
         if not len(images):
             raise ValueError("X is empty: there is no image in it")
-        return self.partial_fit_features(self._backbone_for(images)(images), y, task, classes)
+        return self.partial_fit_features(self.backbone_for(images)(images), y, task, classes)
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> ImageClassifier:  # type: ignore[override]
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:  # type: ignore[override]
         """Forget everything, then learn. See `partial_fit` and `Learner.fit`."""
-        super().fit(X, y)  # type: ignore[arg-type]  # None where X brings its labels
+        learner = None if self.learner is None else clone(self.learner)
+        fresh = ImageClassifier(self.backbone, learner).partial_fit(X, y)
+        with self.guard.lock:
+            arguments = self.get_params(deep=False).keys() | {"_own_guard"}
+            self.__dict__.update({name: value for name, value in vars(fresh).items() if name not in arguments})
         return self
 
-    def _learn_all(
-        self, X: Any, y: ArrayLike | None, task: str | int | None, classes: ArrayLike | None
-    ) -> ImageClassifier:
+    def _learn_all(self, X: Any, y: ArrayLike | None, task: str | int | None, classes: ArrayLike | None) -> Self:
         """Learn a data set in whole mini-batches, so that it is as if it were learned in one call."""
         if y is not None:
             raise ValueError(f"X is a {type(X).__name__}, which brings its labels along: leave y out")
@@ -96,7 +165,7 @@ class ImageClassifier(Learner):
         first, source = labelled_images(X).peek(SAMPLE)
         if not first:
             raise ValueError(f"X is empty: there is no image in {source.name}")
-        backbone, rows = self._backbone_for(as_sequence(first)), self._learner().batch_size
+        backbone, rows = self.backbone_for(as_sequence(first)), self.current_learner().batch_size
         del first  # large photos take much memory
         size = max(1, backbone.batch_size // rows) * rows
         for features, labels in labelled_features(backbone, source, size, stacklevel=3):
@@ -105,7 +174,7 @@ class ImageClassifier(Learner):
 
     def partial_fit_features(
         self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, classes: ArrayLike | None = None
-    ) -> ImageClassifier:
+    ) -> Self:
         """Learn the features, (n, D), of images that the backbone has seen already; `partial_fit` ends here too.
 
         >>> import numpy as np, votestream as vs
@@ -114,31 +183,28 @@ class ImageClassifier(Learner):
         >>> model.predict(images)
         array(['night', 'night'], dtype='<U5')
         """
-        with self._guard.lock:
-            learner = self._learner()
+        with self.guard.lock:
+            learner = self.current_learner()
             learner.partial_fit(X, y, task=task, classes=classes)
             self._fitted = learner
         return self
 
-    def _backbone_for(self, images: np.ndarray | list[Any]) -> Backbone:
+    def backbone_for(self, images: np.ndarray | list[Any]) -> Backbone:
         """The backbone; "auto" chooses it by the images, as long as nothing is learned."""
-        with self._guard.lock:
+        with self.guard.lock:
             if isinstance(self.backbone, str) and self.backbone == "auto" and not hasattr(self, "_fitted"):
                 self.chosen_ = choose_backbone(images)
                 if not hasattr(self, "_made") or self._made.name != self.chosen_.name:
-                    stages = self.chosen_.stages if isinstance(self._learner(), GaussianVoting) else None
+                    stages = self.chosen_.stages if isinstance(self.current_learner(), GaussianVoting) else None
                     self._made, self._made_from = create_backbone(self.chosen_.name, stages=stages), self.backbone
             return self.backbone_
-
-    def _afresh(self) -> ImageClassifier:
-        return ImageClassifier(self.backbone, None if self.learner is None else clone(self.learner))
 
     @property
     def backbone_(self) -> Backbone:
         """The backbone itself, made when it is first needed."""
-        with self._guard.lock:
+        with self.guard.lock:
             if getattr(self, "_made_from", None) != self.backbone:
-                if hasattr(self, "_made") and self._is_fitted():
+                if hasattr(self, "_made") and self.fitted:
                     raise ValueError(
                         f"this model was taught through the backbone {self._made.name!r}, and another one's features "
                         "mean something else: set backbone back, or teach a clone"
@@ -149,45 +215,61 @@ class ImageClassifier(Learner):
                 self._made_from = self.backbone
             return self._made
 
-    def _learner(self) -> Learner:
+    def current_learner(self) -> Learner[Any]:
+        """The learner on features, whether it has learned or not."""
         if hasattr(self, "_fitted"):
             return self._fitted
         given = self._given_learner()
         if given is None:
             return GaussianVoting()
-        return given if given._is_fitted() else clone(given)
+        fresh: Learner[Any] = given if given.fitted else clone(given)
+        return fresh
 
-    def _given_learner(self) -> Learner | None:
+    def take_learner(self, learner: Learner[Any]) -> None:
+        """Go on with a learner that has learned features of this model's backbone."""
+        with self.guard.lock:
+            self._fitted = learner
+
+    def _given_learner(self) -> Learner[Any] | None:
         if not (self.learner is None or isinstance(self.learner, Learner)):
             raise TypeError(f"learner must be one on features, such as GaussianVoting(), got {shown(self.learner)}")
         return self.learner
 
     @property
-    def learner_(self) -> Learner:
+    def learner_(self) -> Learner[Any]:
         """The learner that has learned."""
-        self._check_fitted()
-        return self._learner()
+        self.check_fitted()
+        return self.current_learner()
 
-    def _is_fitted(self) -> bool:
+    @property
+    def fitted(self) -> bool:
+        """Whether its learner has learned anything."""
         if hasattr(self, "_fitted"):
             return True
         given = self._given_learner()
-        return given is not None and given._is_fitted()
+        return given is not None and given.fitted
+
+    def check_fitted(self) -> None:
+        """Raise where nothing was learned, or learning was interrupted."""
+        if self.fitted:
+            self.current_learner().check_fitted()
+        else:
+            super().check_fitted()
 
     @property
     def bounded(self) -> bool:  # type: ignore[override]
-        """Whether the learner's memory stops growing once all classes are met."""
-        return self._learner().bounded
+        """Whether the learner's memory stops growing once all classes are seen."""
+        return self.current_learner().bounded
 
-    # ---- deciding -------------------------------------------------------------------------------
+    @property
+    def mergeable(self) -> bool:
+        """Whether `votestream.merge` takes its learner."""
+        return self.current_learner().mergeable
 
-    def predict(self, X: ImagesLike) -> NDArray[Any]:  # type: ignore[override]
-        """The label of each image, (n,)."""
-        return self.learner_.predict(self.backbone_(X))
+    def check_params(self) -> None:
+        """The learner checks its own."""
 
-    def predict_proba(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
-        """The probability of each class, (n, C), columns as `classes_`."""
-        return self.learner_.predict_proba(self.backbone_(X))
+    # ---- predicting -----------------------------------------------------------------------------
 
     def predict_features(self, X: ArrayLike) -> NDArray[Any]:
         """The labels, (n,), of images that the backbone has seen already, by their features (n, D)."""
@@ -213,43 +295,15 @@ class ImageClassifier(Learner):
             raise ValueError("X is empty: there is no image in it")
         return right / seen
 
-    def unknown_score(self, X: ImagesLike) -> NDArray[np.float64]:  # type: ignore[override]
-        """How unlike everything learned each picture is, (n,) in [0, 1), where the learner has `track=True`."""
-        return self.learner_.unknown_score(self.backbone_(X))
+    def snapshot(self) -> Snapshot:
+        """A model that predicts as this one does now, whatever is learned later; it shares the backbone."""
+        return self.learner_.snapshot().behind(self.backbone_)
 
-    def track_record(self) -> TrackReport:
-        """How good this model is, where the learner has `track=True`."""
-        return self.learner_.track_record()
+    # ---- merging, copying, saving ---------------------------------------------------------------
 
-    def vote(self, X: ImagesLike) -> Vote:
-        """How each decision fell, for learners that vote."""
-        return self.learner_.vote(self.backbone_(X))
-
-    # ---- corrections: the learner's own ---------------------------------------------------------
-
-    def forget(self, label: str | int) -> ImageClassifier:
-        """Take a class out of the model. See `Learner.forget`."""
-        with self._guard.lock:
-            self._fitted = self.learner_.forget(label)
-        return self
-
-    def rename(self, old: str | int, new: str | int) -> ImageClassifier:
-        """Give a class another label, or make it part of another. See `Learner.rename`."""
-        with self._guard.lock:
-            self._fitted = self.learner_.rename(old, new)
-        return self
-
-    @property
-    def mergeable(self) -> bool:  # type: ignore[override]
-        return self._learner().mergeable
-
-    def _copied(self) -> ImageClassifier:
-        twin = ImageClassifier(self.backbone)
-        twin._made, twin._made_from, twin._fitted = self.backbone_, self.backbone, self.learner_._copied()
-        return twin
-
-    def _take_in_model(self, other: ImageClassifier) -> None:
-        if type(other) is not ImageClassifier:
+    def merge_in(self, other: Learner[Any]) -> None:
+        """Learn all that the other knows; `votestream.merge` does so with a copy."""
+        if not isinstance(other, ImageClassifier):
             raise ValueError(f"an ImageClassifier and a {type(other).__name__} cannot be merged")
         ours, theirs = self.backbone_, other.backbone_
         if ours.digest != theirs.digest:
@@ -257,62 +311,24 @@ class ImageClassifier(Learner):
                 f"the models were taught through different backbones: {ours.name!r} (digest {ours.digest[:12]}) and "
                 f"{theirs.name!r} (digest {theirs.digest[:12]}), whose features mean something else"
             )
-        self.learner_._take_in_model(other.learner_)
+        self.learner_.merge_in(other.learner_)
 
-    def snapshot(self) -> Snapshot:
-        """A model that answers as this one does now, whatever is learned later; it shares the backbone."""
-        backbone, inner = self.backbone_, self.learner_.snapshot()
-        return Snapshot(inner._prepared, lambda X: inner._rows(backbone(X)), inner.task_of_class_, inner.tasks_)
+    def __deepcopy__(self, memo: dict[int, Any]) -> ImageClassifier:
+        """A copy that shares the backbone, which never changes."""
+        twin = ImageClassifier(self.backbone, copy.deepcopy(self.learner, memo))
+        for name in {"_made", "_made_from", "chosen_"} & vars(self).keys():
+            setattr(twin, name, getattr(self, name))
+        if hasattr(self, "_fitted"):
+            twin._fitted = copy.deepcopy(self._fitted, memo)
+        return twin
 
-    # ---- what was learned: the learner's own ----------------------------------------------------
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        return self.learner_.classes_
-
-    @property
-    def classes_seen_(self) -> NDArray[Any]:
-        return self.learner_.classes_seen_
-
-    @property
-    def task_of_class_(self) -> NDArray[np.int64]:
-        return self.learner_.task_of_class_
-
-    @property
-    def tasks_(self) -> list[str | int | None]:
-        return self.learner_.tasks_
-
-    @property
-    def class_counts_(self) -> NDArray[np.int64]:
-        return self.learner_.class_counts_
-
-    @property
-    def class_means_(self) -> NDArray[np.float64]:
-        return self.learner_.class_means_
-
-    @property
-    def exemplars_(self) -> Exemplars:
-        return self.learner_.exemplars_
-
-    def memory_bytes(self, working: bool = False) -> int:
-        """What the learner keeps; the backbone, the same for every model, is not counted."""
-        return self.learner_.memory_bytes(working)
-
-    # ---- saving ---------------------------------------------------------------------------------
-
-    def _check_settings(self) -> None:
-        """The learner checks its own."""
-
-    def _header(self) -> dict[str, Any]:
-        return {"learner": self.name, "backbone": describe(self.backbone_), "inner": self.learner_._header()}
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return self.learner_._saved_arrays()
+    def header(self) -> dict[str, Any]:
+        return {"learner": self.name, "backbone": describe(self.backbone_), "inner": self.learner_.header()}
 
     @classmethod
-    def _from_file(
+    def from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
-    ) -> Learner:
+    ) -> Self:
         inner = header["inner"]
         learner = learner_in(inner, LEARNERS)
         demand(
@@ -321,7 +337,7 @@ class ImageClassifier(Learner):
         made, given = find_again(header["backbone"], backbone, device)
         model = cls(given)
         model._made, model._made_from = made, given
-        model._fitted = learner._from_file(inner, arrays, device, None)
+        model._fitted = learner.from_file(inner, arrays, device, None)
         width = model._fitted.n_features_in_
         demand(width == made.feature_dim, f"the learner takes {width} features, the backbone gives {made.feature_dim}")
         return model

@@ -64,15 +64,15 @@ def perform(learner: Learner, job: Learn | Rename | Forget, number: int) -> Made
         about: dict[str, Any] = {"label": label, "samples": samples}
         return [Entry(number, number, "forget", about)], Change(number, "forget", about)
     except ValueError as problem:
-        if learner._broken:
-            raise RuntimeError(f"it was interrupted ({problem})") from problem
+        if learner.fitted:
+            learner.check_fitted()  # raises a RuntimeError where learning was interrupted
         kind = BadRequest if isinstance(job, Learn) else Conflict
         raise kind(sentence(problem)) from None
 
 
 def _learn(learner: Learner, job: Learn, number: int) -> Made:
     labels = [own_label(learner, label) for label in job.labels]
-    known = set(learner._index) if learner._is_fitted() else set()
+    known = set(learner.state_.numbers) if learner.fitted else set()
     guesses = _guesses(learner, job.rows) if known else [None] * len(labels)
     learner.partial_fit(job.rows, labels, task=job.task)
     entries, lessons = [], []
@@ -94,7 +94,7 @@ def _guesses(learner: Learner, rows: NDArray[np.float32]) -> list[Guess | None]:
 
 def _rename(learner: Learner, job: Rename, number: int) -> Made:
     old, new = known_label(learner, job.old), own_label(learner, job.new)
-    merged = new in learner._index
+    merged = new in learner.state_.numbers
     if old == new:
         raise Conflict(f"The class is called {old} already.")
     if merged and not job.merge:
@@ -108,10 +108,10 @@ def own_label(learner: Learner, label: Label) -> Label:
     """The model's own form of a label: a class that is a number may be given as text, accents in either form."""
     if not isinstance(label, str):
         return label
-    if learner._is_fitted():
-        if label in learner._index:
+    if learner.fitted:
+        if label in learner.state_.numbers:
             return label
-        for known in learner._index:
+        for known in learner.state_.numbers:
             if composed(str(known)) == composed(label):
                 return known
     return composed(label)
@@ -119,8 +119,8 @@ def own_label(learner: Learner, label: Label) -> Label:
 
 def known_label(learner: Learner, label: Label) -> Label:
     own = own_label(learner, label)
-    if not learner._is_fitted() or own not in learner._index:
-        there = f"there are {some(learner.classes_.tolist())}" if learner._is_fitted() else "it has learned nothing yet"
+    if not learner.fitted or own not in learner.state_.numbers:
+        there = f"there are {some(learner.classes_.tolist())}" if learner.fitted else "it has learned nothing yet"
         raise NotThere(f"The model knows no class {label}: {there}.")
     return own
 
@@ -128,12 +128,12 @@ def known_label(learner: Learner, label: Label) -> Label:
 def counts_of(learner: Learner) -> list[int | None]:
     """Samples learned of each class, as `classes_`; None where the learner does not count."""
     counts = getattr(learner, "class_counts_", None)
-    return [None] * len(learner._index) if counts is None else counts.tolist()
+    return [None] * len(learner.state_.numbers) if counts is None else counts.tolist()
 
 
 def samples_of(learner: Learner) -> int:
     """Samples learned; 0 where the learner does not count."""
-    return sum(count or 0 for count in counts_of(learner)) if learner._is_fitted() else 0
+    return sum(count or 0 for count in counts_of(learner)) if learner.fitted else 0
 
 
 def checked_label(label: Any) -> Label:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.io.migrations import FORMAT, upgraded
 from votestream.io.model_files import digest, sync_folder
 from votestream.photos.finding import PhotoError
 from votestream.photos.sidecar import followed
@@ -165,7 +166,7 @@ class LessonsFile:
             }
             if digest(text, arrays) != told:
                 raise ValueError("the model in it does not match its checksum")
-            return json.loads(text), arrays
+            return upgraded({"format": 2, **json.loads(text)}), arrays  # version 0.2.0 wrote no format
 
     def entries(self, after: int) -> list[Entry]:
         """The changes after a number, in order."""
@@ -243,7 +244,7 @@ class LessonsFile:
         self._db.execute("UPDATE changes SET undone_by = ?, features = NULL WHERE number = ?", (by, number))
 
     def add_base(self, number: int, header: dict[str, Any], arrays: Arrays) -> None:
-        text = json.dumps(header)
+        text = json.dumps({"format": FORMAT, **header})
         self._db.execute("INSERT INTO bases VALUES (?, ?, ?)", (number, text, digest(text, contiguous(arrays))))
         rows = ((number, name, a.dtype.str, json.dumps(a.shape), a.tobytes()) for name, a in arrays.items())
         self._db.executemany("INSERT INTO arrays VALUES (?, ?, ?, ?, ?)", rows)

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from votestream.core.files import arrays_of
 from votestream.io import model_files
 from votestream.learners import Learner
 from votestream.model_store.journal import fingerprint
@@ -61,7 +62,7 @@ class ServedModel:
 
     def _show(self) -> None:
         shown = copy.deepcopy(self.learner)
-        snapshot = self.learner.snapshot() if self.learner._is_fitted() else None
+        snapshot = self.learner.snapshot() if self.learner.fitted else None
         undo_reaches = self.number - self.bases[0]
         self.view = View(self.identity, self.number, shown, snapshot, self.backbone, self.recent, undo_reaches)
         if self.number - max([self.bases[-1], *(one.number for one in self.copies)]) >= NEAR:
@@ -106,7 +107,7 @@ class ServedModel:
         if isinstance(job, Undo):
             return self._undo(job.lesson, number)
         if isinstance(job, Learn):
-            if not self.learner._is_fitted():
+            if not self.learner.fitted:
                 self.backbone = job.backbone  # of the first samples, or none where they came as numbers
             elif job.backbone is not None and self.backbone is None:
                 raise BadRequest("The model was taught rows of numbers, not images: teach it such rows.")
@@ -256,6 +257,6 @@ def learner_from(journal: LessonsFile, base: int, device: str) -> Learner:
 
 def base_parts(learner: Learner) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and arrays of a learner, which may have learned nothing yet."""
-    if learner._is_fitted():
-        return learner._header(), learner._saved_arrays()
+    if learner.fitted:
+        return learner.header(), arrays_of(learner)
     return {"learner": learner.name, "params": learner.get_params(deep=False)}, {}

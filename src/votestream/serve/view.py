@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream._version import __version__
-from votestream.core.saved import parts_of
+from votestream.core.files import parts_of
 from votestream.core.snapshot import Snapshot
 from votestream.io.model_files import packed
 from votestream.learners import Learner
@@ -119,7 +119,7 @@ class View:
                 "bytes": learner.memory_bytes(),
                 "track": None if report is None else report.to_dict(),
             }
-        settings = learner._header()["params"] if self.fitted else learner.get_params(deep=False)
+        settings = learner.header()["params"] if self.fitted else learner.get_params(deep=False)
         return {
             "lesson": self.number,
             "identity": self.model,

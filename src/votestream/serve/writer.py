@@ -129,7 +129,12 @@ class Writer:
             _fail(group, Failed("The service has stopped learning: restart it."))
             raise
         self._problem = None
-        self._show(before, outcomes)
+        try:
+            self._show(before, outcomes)
+        finally:  # the changes are on disk: whoever asked for them hears so, whatever goes wrong here
+            self._answer(group, outcomes)
+
+    def _answer(self, group: list[Waiting], outcomes: list[Taught | Change | ServeError]) -> None:
         for waiting, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, ServeError):
                 self.counts["refused"] += 1
@@ -206,7 +211,7 @@ def _right(entry: Entry) -> bool | None:
 def _state_of(view: View) -> dict[str, Any]:
     if not view.fitted:
         return {"images": 0, "classes": 0, "lately": None}
-    counts, tracker = counts_of(view.learner), view.learner._tracker
+    counts, tracker = counts_of(view.learner), view.learner.state_.tracker
     return {
         "images": None if None in counts else sum(counts),
         "classes": len(counts),

@@ -21,7 +21,7 @@ def check_that_tracking_changes_nothing_learned(make: Make) -> None:
     shares = tracked.predict_proba(samples.X)
     demand(np.array_equal(tracked.classes_[shares.argmax(1)], plain.predict(samples.X)), "probabilities disagree")
     demand(np.allclose(shares.sum(1), 1), "calibrated probabilities do not sum to one")
-    mine, theirs = tracked._arrays(), plain._arrays()
+    mine, theirs = tracked.memory_.arrays(), plain.memory_.arrays()
     demand(all(np.array_equal(mine[name], theirs[name]) for name in theirs), "what is kept differs")
 
 

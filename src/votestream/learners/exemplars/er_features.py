@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from votestream.common.parameters import EXEMPLARS, LEARNING_RATE, SWITCH, Choice, Ranges, real, whole
 from votestream.compute.place import Place
-from votestream.compute.random_pool import RandomPool
 from votestream.core.guard import learned
 from votestream.core.registry import register
-from votestream.io.array_checks import take_scale
-from votestream.io.model_files import joined, part_of
-from votestream.learners.exemplars.head import GrowingHead, unit_scale
+from votestream.learners.exemplars.exemplar_learner import ExemplarLearner
+from votestream.learners.exemplars.head import GrowingHead, HeadMemory
 from votestream.learners.exemplars.modules import HeadModule
-from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
 from votestream.learners.statistics.linear_rule import softmax
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
 
 
 @register("er_features")
-class FeatureReplay(ExemplarLearner):
+class FeatureReplay(ExemplarLearner[HeadMemory]):
     r"""A linear head trained by SGD on the new samples and as many drawn from a reservoir of earlier ones.
 
     A step on the mini-batch B and as many exemplars M, with the head W:
@@ -69,8 +66,8 @@ class FeatureReplay(ExemplarLearner):
         "centre": SWITCH,
         "scale": real(1e-12, 1e12, "auto"),
     }
-    _fixed = ("budget", "keep", "scale", "centre", "seed")
-    _record_fade = None  # it forgets: the newest classes do far better than the others, and records are of these
+    fixed_parameters = ("budget", "keep", "scale", "centre", "seed")
+    calibration_fade = None  # it forgets: the newest classes do far better than the others, and records are of these
 
     def __init__(
         self,
@@ -98,56 +95,39 @@ class FeatureReplay(ExemplarLearner):
         self.device = device
         self.track = track
 
-    def _begin(self, X: NDArray[np.float32]) -> None:
-        self._allocate(X.shape[1])
-        self._head.begin(X)
-        self._scale = unit_scale(X, self.scale)
+    def new_memory(self, width: int) -> HeadMemory:
+        exemplars = FeatureMemory(width, self.budget, self.keep, self.seed)
+        head = GrowingHead(width, bias=False, init="uniform", centre=self.centre, place=Place(self.device))
+        return HeadMemory(exemplars, head, self.scale, self.seed)
 
-    def _allocate(self, width: int) -> None:
-        self._place = Place(self.device)
-        self._random = RandomPool(self.seed)
-        self._head = GrowingHead(width, bias=False, init="uniform", centre=self.centre, place=self._place)
-        self._memory = FeatureMemory(width, self.budget, self.keep, self.seed)
+    def kept(self) -> FeatureMemory:
+        return self.memory_.exemplars
 
-    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+    def learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
         for begin in range(-offset, len(X), self.batch_size):
             step = slice(max(begin, 0), begin + self.batch_size)
             self._step(X[step], classes[step])
-            self._memory.observe(X[step], classes[step])
+            self.memory_.exemplars.add(X[step], classes[step])
 
     def _step(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
-        n_classes, store = max(classes.tolist()) + 1, self._memory.store
-        if n_classes > self._head.n_classes:
-            self._head.grow(n_classes, self._random.generator)
+        memory, n_classes = self.memory_, max(classes.tolist()) + 1
+        head, store, random = memory.head, memory.exemplars.store, memory.random
+        if n_classes > head.n_classes:
+            head.grow(n_classes, random.generator)
         if self.pairs and len(store):
-            drawn = uniform(np.arange(len(store)), self.pairs * len(X), self._random)
+            drawn = uniform(np.arange(len(store)), self.pairs * len(X), random)
             X = np.concatenate((X, store.items[drawn]))
             classes = np.concatenate((classes, store.labels[drawn]))
-        self._head.step(self._head.scaled(X, self._scale), classes, start=0, lr=self.lr)
+        head.step(head.scaled(X, memory.scale), classes, start=0, lr=self.lr)
 
-    def _predictor(self) -> _HeadRule:
-        return _HeadRule(self._head.frozen(), self._scale, self._place)
+    def new_predictor(self) -> _HeadRule:
+        memory = self.memory_
+        return _HeadRule(memory.head.frozen(), memory.scale, memory.head.place)
 
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
-        return self._sorted(self._head.frozen().rows) * np.float32(self._unit)
-
-    def _forget(self, number: int) -> None:
-        self._memory.forget(number)
-        self._head.forget(number)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        own = {"head": self._head.rows, "scale": np.array(self._scale)}
-        return {**own, **joined({"memory": self._memory.state(), "random": self._random.state()})}
-
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate(self.n_features_in_)
-        n_classes = len(self._index)
-        self._head.restore(arrays, n_classes)
-        self._memory.restore(part_of(arrays, "memory"), n_classes)
-        self._scale = take_scale(arrays)
-        self._random.restore(part_of(arrays, "random"))
+        return self.by_class(self.memory_.head.frozen().rows) * np.float32(self.state_.unit)
 
 
 class _HeadRule(NamedTuple):
@@ -158,7 +138,8 @@ class _HeadRule(NamedTuple):
     place: Place
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._logits(X).argmax(1)
+        found: NDArray[np.int64] = self._logits(X).argmax(1)
+        return found
 
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         return softmax(self._logits(X).astype(np.float64))

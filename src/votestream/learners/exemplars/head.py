@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from votestream.common.validation import LARGEST, OUTLYING, warn_of_offsets
 from votestream.compute.place import Array, Place, library_of, small_product
-from votestream.io.array_checks import TRAINED, take
+from votestream.compute.random_pool import RandomPool
+from votestream.io.array_checks import TRAINED, take, take_scale
+from votestream.io.model_files import joined, part_of
 from votestream.learners.exemplars.modules import HeadModule
+from votestream.memory import FeatureMemory, Memory
 
 LEAST_WIDTH = 8  # with fewer features, the mean is too large a part of them to do without
 
@@ -40,7 +43,7 @@ class GrowingHead:
         self._bias = bias
         self._init = init
         self._centre = centre and width >= LEAST_WIDTH
-        self._place = place
+        self.place = place
         self._rows = place.put(np.zeros((8, width + bias), np.float32))  # the bias is one more column
         self._numbers = place.put(np.arange(8))
 
@@ -63,14 +66,14 @@ class GrowingHead:
         if n_classes > len(self._rows):
             longer = np.zeros((max(n_classes, 2 * len(self._rows)), self._rows.shape[1]), np.float32)
             longer[: self.n_classes] = self.rows
-            self._rows = self._place.put(longer)
-            self._numbers = self._place.put(np.arange(len(longer)))
-        self._rows[self.n_classes : n_classes] = self._place.put(rows)
+            self._rows = self.place.put(longer)
+            self._numbers = self.place.put(np.arange(len(longer)))
+        self._rows[self.n_classes : n_classes] = self.place.put(rows)
         self.n_classes = n_classes
 
     def step(self, X: NDArray[np.float32], classes: NDArray[np.int64], start: int, lr: float) -> None:
         """One SGD step on the mean cross-entropy of the rows, over all classes so far."""
-        put, end = self._place.put, self.n_classes
+        put, end = self.place.put, self.n_classes
         share = lr / len(X)
         batch = put(X)
         xp = library_of(batch)
@@ -95,6 +98,8 @@ class GrowingHead:
         return twin
 
     def logits(self, X: Array) -> Array:
+        if self._centre:  # the rows' own means are 0, but float32 rounds what features share
+            X = X - library_of(X).sum(X, axis=1, keepdims=True) / self.width
         return self._input(X) @ self._rows[: self.n_classes].T
 
     def as_module(self, scale: np.float32) -> HeadModule:
@@ -102,7 +107,9 @@ class GrowingHead:
         rows = self.rows
         bias = rows[:, self.width] if self._bias else np.zeros(len(rows), np.float32)
         clipped = bool(scale > LARGEST / OUTLYING)
-        return HeadModule(float(scale), clipped, weights=np.ascontiguousarray(rows[:, : self.width].T), bias=bias)
+        return HeadModule(
+            float(scale), clipped, self._centre, weights=np.ascontiguousarray(rows[:, : self.width].T), bias=bias
+        )
 
     def norms(self) -> Array:
         weights = self._rows[: self.n_classes, : self.width]
@@ -117,7 +124,7 @@ class GrowingHead:
     def _input(self, X: Array) -> Array:
         if not self._bias:
             return X
-        ones = self._place.put(np.ones((len(X), 1), np.float32))
+        ones = self.place.put(np.ones((len(X), 1), np.float32))
         return library_of(X).concatenate((X, ones), 1)
 
     def forget(self, label: int) -> None:
@@ -129,7 +136,7 @@ class GrowingHead:
     @property
     def rows(self) -> NDArray[np.float32]:
         """All that was learned, (C, D), or (C, D + 1) with the bias; on the host."""
-        return self._place.get(self._rows[: self.n_classes])
+        return self.place.get(self._rows[: self.n_classes])
 
     def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
         shape = n_classes, self.width + self._bias
@@ -146,3 +153,36 @@ def unit_scale(X: NDArray[np.float32], scale: float | str | None) -> np.float32:
         return np.float32(1 if scale is None else scale)
     spread = float(X.std(dtype=np.float64))
     return np.float32(min(1 / spread, LARGEST) if spread else 1)
+
+
+class HeadMemory(Memory):
+    """Exemplars, a head that is trained, what its inputs are multiplied by, and random numbers.
+
+    scale: see `unit_scale`.
+    """
+
+    def __init__(self, exemplars: FeatureMemory, head: GrowingHead, scale: float | str | None, seed: int) -> None:
+        self.width = exemplars.width
+        self.exemplars = exemplars
+        self.head = head
+        self.random = RandomPool(seed)
+        self._scale_param = scale
+
+    def begin(self, rows: NDArray[np.float32], unit: float = 1.0) -> None:
+        self.head.begin(rows)
+        self.scale = unit_scale(rows, self._scale_param)
+
+    def forget(self, number: int) -> None:
+        """Take the class out; classes above it count one less from now on."""
+        self.exemplars.forget(number)
+        self.head.forget(number)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        parts = {"memory": self.exemplars.arrays(), "random": self.random.state()}
+        return {"head": self.head.rows, "scale": np.array(self.scale), **joined(parts)}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_classes: int) -> None:
+        self.head.restore(arrays, n_classes)
+        self.exemplars.restore(part_of(arrays, "memory"), n_classes)
+        self.scale = take_scale(arrays)
+        self.random.restore(part_of(arrays, "random"))

@@ -15,11 +15,64 @@ from votestream.core.learner import Learner
 from votestream.core.registry import register
 from votestream.io.array_checks import check_all_met, take, take_classes
 from votestream.learners.statistics.linear_rule import LinearRule, slices
+from votestream.memory import Memory
 from votestream.memory.statistics import extended
 
 
+class AllRows(Memory):
+    """Every row of the stream and its class."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._rows = np.empty((0, width), np.float32)
+        self._classes = np.empty(0, np.int64)
+        self._size = 0
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """A view, (n, D)."""
+        return self._rows[: self._size]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """A view, (n,)."""
+        return self._classes[: self._size]
+
+    def add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        start, self._size = self._size, self._size + len(X)
+        if self._size > len(self._rows):
+            room = max(256, self._size, 2 * len(self._rows))
+            self._rows, self._classes = extended(self._rows, room), extended(self._classes, room)
+        self._rows[start : self._size] = X
+        self._classes[start : self._size] = classes
+
+    def forget(self, number: int) -> None:
+        """Take the class out; classes above it count one less from now on."""
+        kept = self.classes != number
+        self._rows, classes = self.rows[kept], self.classes[kept]
+        self._classes, self._size = classes - (classes > number), len(classes)
+
+    def join(self, number: int, into: int) -> None:
+        """Make the class a part of another; afterwards classes above `number` count one less."""
+        classes = np.where(self.classes == number, into, self.classes)
+        self._rows, self._classes = self.rows, classes - (classes > number)
+
+    def merge(self, other: AllRows, numbers: NDArray[np.int64]) -> None:
+        """Add the rows of another stream; its class i is class numbers[i] here."""
+        self.add(other.rows, numbers[other.classes])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"rows": self.rows, "classes": self.classes}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_classes: int) -> None:
+        classes = take_classes(arrays, "classes", None, n_classes)
+        check_all_met(classes, 0, n_classes)
+        self._rows = take(arrays, "rows", np.float32, (len(classes), self._rows.shape[1]))
+        self._classes, self._size = classes, len(classes)
+
+
 @register("joint")
-class JointProbe(Learner):
+class JointProbe(Learner[AllRows]):
     r"""Keeps every feature and, when an answer is asked for, fits a multinomial logistic regression to them all.
 
     .. math::
@@ -70,40 +123,29 @@ class JointProbe(Learner):
         self.seed = seed
         self.device = device
 
-    def _begin(self, X: NDArray[np.float32]) -> None:
-        self._allocate(X.shape[1])
+    def new_memory(self, width: int) -> AllRows:
+        return AllRows(width)
 
-    def _allocate(self, width: int) -> None:
-        self._place = Place(self.device)
-        self._rows = np.empty((256, width), np.float32)
-        self._numbers = np.empty(256, np.int64)
-        self._size = 0
-
-    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        start, self._size = self._size, self._size + len(X)
-        if self._size > len(self._rows):
-            capacity = max(self._size, 2 * len(self._rows))
-            self._rows, self._numbers = extended(self._rows, capacity), extended(self._numbers, capacity)
-        self._rows[start : self._size] = X
-        self._numbers[start : self._size] = classes
-
-    def _predictor(self) -> LinearRule:
-        rows = self._rows[: self._size]
+    def new_predictor(self) -> LinearRule:
+        rows, numbers, n_classes = self.memory_.rows, self.memory_.classes, len(self.state_.numbers)
+        place = Place(self.device)
         mean = rows.mean(0, dtype=np.float64).astype(np.float32)
         deviation = rows.std(0, dtype=np.float64).astype(np.float32)
         deviation[deviation <= 1e-6 * np.abs(mean)] = 1  # a feature that never changes, but for rounding
-        device, n_classes, batches = self._place.device, len(self._index), []
-        for part, numbers in zip(slices(rows, n_classes), slices(self._numbers[: self._size], n_classes), strict=True):
+        batches = []
+        for part, own in zip(slices(rows, n_classes), slices(numbers, n_classes), strict=True):
             standard = np.pad((part - mean) / deviation, ((0, 0), (0, 1)), constant_values=1)
-            batches.append((torch.tensor(standard, device=device), torch.tensor(numbers, device=device)))
-        W, n_iter = self._fit(batches)
-        rule = LinearRule(W[:, :-1].astype(np.float64) / deviation, W[:, -1], mean, self._place)
+            batches.append((torch.tensor(standard, device=place.device), torch.tensor(own, device=place.device)))
+        W, n_iter = self._minimised(batches, len(rows), n_classes)
+        rule = LinearRule(W[:, :-1].astype(np.float64) / deviation, W[:, -1], mean, place)
         rule.n_iter = n_iter
         return rule
 
-    def _fit(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[NDArray[np.float32], int]:
+    def _minimised(
+        self, batches: list[tuple[torch.Tensor, torch.Tensor]], n: int, n_classes: int
+    ) -> tuple[NDArray[np.float32], int]:
         """Weights on standardised features that end in a 1, so that the last column is the intercept; steps taken."""
-        W = torch.zeros(len(self._index), self.n_features_in_ + 1, device=self._place.device)
+        W = torch.zeros(n_classes, batches[0][0].shape[1], device=batches[0][0].device)
         decay = torch.full_like(W, self.weight_decay)
         decay[:, -1] = 0
 
@@ -112,9 +154,9 @@ class JointProbe(Learner):
             for rows, numbers in batches:
                 log_p = (rows @ W.T).log_softmax(1)
                 own = log_p.gather(1, numbers[:, None])
-                loss -= float(own.sum(dtype=torch.float64)) / self._size
+                loss -= float(own.sum(dtype=torch.float64)) / n
                 error = log_p.exp().scatter_(1, numbers[:, None], own.exp() - 1)  # softmax less one-hot
-                W.grad += error.T @ rows / self._size
+                W.grad += error.T @ rows / n
             return loss
 
         optimiser = torch.optim.LBFGS(
@@ -127,46 +169,22 @@ class JointProbe(Learner):
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the classifier, (C, D), as `classes_`."""
-        return self._sorted(self._now().predictor.weights) * np.float32(self._unit)
+        return self.by_class(self.prepared().predictor.weights) * np.float32(self.state_.unit)
 
     @learned
     def n_iter_(self) -> int:
-        """Steps of L-BFGS that the last answer took."""
-        return self._now().predictor.n_iter
+        """Steps of L-BFGS that the last prediction took."""
+        steps: int = self.prepared().predictor.n_iter
+        return steps
 
     @learned
     def class_counts_(self) -> NDArray[np.int64]:
         """The samples kept of each class, (C,), as `classes_`."""
-        return self._sorted(np.bincount(self._numbers[: self._size]))
+        return self.by_class(np.bincount(self.memory_.classes))
 
     @learned
     def class_means_(self) -> NDArray[np.float64]:
         """The mean of each class, (C, D), as `classes_`."""
-        sums = np.zeros((len(self._index), self.n_features_in_))
-        np.add.at(sums, self._numbers[: self._size], self._rows[: self._size])
-        return self._sorted(sums) / self.class_counts_[:, None] / self._unit
-
-    mergeable = True
-
-    def _forget(self, number: int) -> None:
-        kept = self._numbers[: self._size] != number
-        self._rows, numbers = self._rows[: self._size][kept], self._numbers[: self._size][kept]
-        self._numbers, self._size = numbers - (numbers > number), len(numbers)
-
-    def _join(self, number: int, into: int) -> None:
-        numbers = np.where(self._numbers == number, into, self._numbers)
-        self._numbers = numbers - (numbers > number)
-
-    def _merge(self, other: JointProbe, numbers: NDArray[np.int64]) -> None:
-        self._learn(other._rows[: other._size], numbers[other._numbers[: other._size]], 0)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"rows": self._rows[: self._size], "classes": self._numbers[: self._size]}
-
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        n_classes = len(self._index)
-        classes = take_classes(arrays, "classes", None, n_classes)
-        check_all_met(classes, 0, n_classes)
-        rows = take(arrays, "rows", np.float32, (len(classes), self.n_features_in_))
-        self._place, self._rule = Place(self.device), None
-        self._rows, self._numbers, self._size = rows, classes, len(classes)
+        sums = np.zeros((len(self.state_.numbers), self.n_features_in_))
+        np.add.at(sums, self.memory_.classes, self.memory_.rows)
+        return self.by_class(sums) / self.class_counts_[:, None] / self.state_.unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from votestream.common.parameters import EXEMPLARS, Choice, Ranges, choice, whole
 from votestream.compute.place import Array, Place
 from votestream.core.registry import register
+from votestream.learners.exemplars.exemplar_learner import ExemplarLearner
 from votestream.learners.exemplars.modules import VotersModule
-from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
 from votestream.learners.statistics.linear_rule import slices
 from votestream.memory import KEEP_RULES, FeatureMemory
 
@@ -21,7 +21,7 @@ TIE = 1e-6  # what a vote loses for each neighbour that is nearer
 
 
 @register("knn")
-class NearestNeighbours(ExemplarLearner):
+class NearestNeighbours(ExemplarLearner[FeatureMemory]):
     r"""Keeps exemplar features under a budget; the k nearest, by Euclidean distance, vote on the class.
 
     .. math:: \hat y = \arg\max_c \sum_{i \in N_k(x), \, y_i = c} \frac{1}{\lVert x - v_i \rVert}
@@ -58,7 +58,8 @@ class NearestNeighbours(ExemplarLearner):
         "weights": choice("distance", "majority"),
         "keep": Choice(KEEP_RULES),
     }
-    _fixed = ("budget", "keep", "seed")
+    why_not = "its exemplars are those nearest to the mean of each class as it was; teach a new model"
+    fixed_parameters = ("budget", "keep", "seed")
 
     def __init__(
         self,
@@ -82,42 +83,26 @@ class NearestNeighbours(ExemplarLearner):
         self.device = device
         self.track = track
 
-    def _check_growth(self, known: int, soon: int, width: int) -> None:
+    def check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
                 stacklevel=4,
             )
 
-    def _begin(self, X: NDArray[np.float32]) -> None:
-        self._allocate(X.shape[1])
+    def new_memory(self, width: int) -> FeatureMemory:
+        return FeatureMemory(width, self.budget, self.keep, self.seed)
 
-    def _allocate(self, width: int) -> None:
-        self._place = Place(self.device)
-        self._memory = FeatureMemory(width, self.budget, self.keep, self.seed)
+    def kept(self) -> FeatureMemory:
+        return self.memory_
 
-    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        self._memory.observe(X, classes)
-
-    def _predictor(self) -> _Voters:
-        store, put = self._memory.store, self._place.put
+    def new_predictor(self) -> _Voters:
+        store, place = self.memory_.store, Place(self.device)
         items = store.items.copy()
         centre = items.mean(0)  # distances from the middle of the exemplars keep float32 exact enough
         points = items - centre
-        arrays = put(centre), put(points), put((points * points).sum(1))
-        return _Voters(items, store.labels.copy(), *arrays, len(self._index), self.k, self.weights, self._place)
-
-    _why_not = "its exemplars are those nearest to the mean of each class as it was; teach a new model"
-
-    def _forget(self, number: int) -> None:
-        self._memory.forget(number)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return self._memory.state()
-
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate(self.n_features_in_)
-        self._memory.restore(arrays, len(self._index))
+        arrays = place.put(centre), place.put(points), place.put((points * points).sum(1))
+        return _Voters(items, store.labels.copy(), *arrays, len(self.state_.numbers), self.k, self.weights, place)
 
 
 class _Voters(NamedTuple):
@@ -132,7 +117,8 @@ class _Voters(NamedTuple):
     place: Place
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self.probabilities(X).argmax(1)
+        found: NDArray[np.int64] = self.probabilities(X).argmax(1)
+        return found
 
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Each class's share of the votes."""
@@ -157,7 +143,8 @@ class _Voters(NamedTuple):
         for rank in range(k):
             weight = 1 / (distances[:, rank] + EPS) if self.weights == "distance" else 1
             votes[np.arange(len(X)), voters[:, rank]] += weight * (1 - TIE * rank)
-        return votes / votes.sum(1, keepdims=True)
+        found: NDArray[np.float64] = votes / votes.sum(1, keepdims=True)
+        return found
 
 
 def _smallest(table: Array, k: int) -> Array:

@@ -21,13 +21,17 @@ class HeadModule(ScoresModule):
     weights: Tensor  # (D, C)
     bias: Tensor
 
-    def __init__(self, scale: float, clipped: bool, **arrays: NDArray[Any]) -> None:
+    def __init__(self, scale: float, clipped: bool, centre: bool, **arrays: NDArray[Any]) -> None:
         super().__init__(**arrays)
-        self.scale, self.clipped = scale, clipped
+        self.scale, self.clipped, self.centre = scale, clipped, centre
 
     def scores(self, X: Tensor) -> Tensor:
         inputs = X * self.scale
-        return (inputs.clamp(-LARGEST, LARGEST) if self.clipped else inputs) @ self.weights + self.bias
+        if self.clipped:
+            inputs = inputs.clamp(-LARGEST, LARGEST)
+        if self.centre:
+            inputs = inputs - inputs.mean(1, keepdim=True)
+        return inputs @ self.weights + self.bias
 
 
 class NearestModule(Holding):

@@ -7,13 +7,14 @@ from torch import Tensor
 
 from votestream.core.registry import register
 from votestream.learners.network.network_learner import NetworkLearner
+from votestream.learners.network.network_memory import NetworkMemory
 from votestream.memory import distinct
 
 Gradient = tuple[Tensor, ...]
 
 
 @register("agem")
-class AGEM(NetworkLearner):
+class AGEM(NetworkLearner[NetworkMemory]):
     r"""A step that would raise the loss on images of earlier tasks is turned until it does not (A-GEM).
 
     With g the gradient on the mini-batch and r that on stored images of earlier tasks, the step follows
@@ -50,18 +51,18 @@ class AGEM(NetworkLearner):
     ['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog']
     """
 
-    _keep = "balanced"
+    keep_rule = "balanced"
 
-    def _step(self, images: Tensor, labels: Tensor) -> None:
-        earlier = self._memory.earlier(self._tasks.block_start)
+    def step(self, images: Tensor, labels: Tensor) -> None:
+        earlier = self.memory_.images.earlier(self.state_.tasks.block_start)
         if self.replay and len(earlier):
-            drawn = self._memory.store.take(distinct(earlier, self.replay, self._random))
-            self._captured(self._learn_against, images, labels, *drawn)
+            drawn = self.memory_.images.store.take(distinct(earlier, self.replay, self.memory_.random))
+            self.memory_.captured(self._learn_against, images, labels, *drawn)
         else:
-            self._captured(self._learn_from, images, labels)
+            self.memory_.captured(self.learn_from, images, labels)
 
     def _learn_against(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
-        self._descend(project(self._gradient(images, labels), self._gradient(drawn, classes)))
+        self.descend(project(self.gradient(images, labels), self.gradient(drawn, classes)))
 
 
 def project(gradient: Gradient, reference: Gradient) -> Gradient:

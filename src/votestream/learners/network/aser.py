@@ -61,7 +61,6 @@ class ASER(ExperienceReplay):
     """
 
     parameter_ranges: ClassVar[Ranges] = {"k": whole(1, 1000), "per_class": whole(1, 10**6, None), "mean": SWITCH}
-    _memory: DeviceMemory  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -82,31 +81,31 @@ class ASER(ExperienceReplay):
         self.per_class = per_class
         self.mean = mean
 
-    def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return DeviceMemory(self._memory_size(), shape, self._device)
+    def new_image_memory(self, shape: tuple[int, ...], device: torch.device) -> Any:
+        return DeviceMemory(self.images_kept(), shape, device)
 
-    def _step(self, images: Tensor, labels: Tensor) -> None:
-        if self.replay and self._memory.store.full:
-            self._captured(self._learn_with_the_best, images, labels, self._draws(1))
+    def step(self, images: Tensor, labels: Tensor) -> None:
+        if self.replay and self.memory_.images.store.full:
+            self.memory_.captured(self._learn_with_the_best, images, labels, self._draws(1))
         else:
-            super()._step(images, labels)
+            super().step(images, labels)
 
     def _learn_with_the_best(self, images: Tensor, labels: Tensor, draws: Tensor) -> None:
-        drawn, classes = self._memory.store.take(self._retrieve(images, labels, draws))
-        self._learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
+        drawn, classes = self.memory_.images.store.take(self._retrieve(images, labels, draws))
+        self.learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
 
-    def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
+    def remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:
-            fit = self._memory.fill(images, labels)
+            fit = self.memory_.images.fill(images, labels)
             if fit < len(labels):
-                draws, part = self._draws(2), to_device(self._random.uniform(1), self._device)
-                self._captured(self._update, images[fit:], labels[fit:], draws, part)
+                draws, part = self._draws(2), to_device(self.memory_.random.uniform(1), self.memory_.device)
+                self.memory_.captured(self._update, images[fit:], labels[fit:], draws, part)
 
     def _retrieve(self, images: Tensor, labels: Tensor, draws: Tensor) -> Tensor:
         """Slots of the candidates with the largest adversarial Shapley values."""
         n, size = self._sizes()
         draws = draws[0]
-        turn = turns(self._memory.store.labels, draws)
+        turn = turns(self.memory_.images.store.labels, draws)
         candidates = (turn + draws).argsort()[:size]
         others = (turn + draws).masked_fill(turn < n, torch.inf).argsort()[:size]  # S_sub: the next of each class
         held, there = turn[candidates] < n, (turn[others] >= n) & (turn[others] < 2 * n)
@@ -117,7 +116,7 @@ class ASER(ExperienceReplay):
 
     def _update(self, images: Tensor, labels: Tensor, draws: Tensor, part: Tensor) -> None:
         """New images take the slots of candidates that are worth less to the classes in memory."""
-        store, new = self._memory.store, len(labels)
+        store, new = self.memory_.images.store, len(labels)
         draws, fresh = draws
         n, size = self._sizes()
         turn = turns(store.labels, draws)
@@ -128,7 +127,7 @@ class ASER(ExperienceReplay):
         # New classes would hardly enter if only those in memory had a say: as in the authors' code, new images of a
         # class whose share of the memory is below a random part of a fair one are valued upon, too.
         share = (labels[:, None] == store.labels).double().mean(1)
-        rare = share < part / len(self._network.weight)
+        rare = share < part / len(self.memory_.network.weight)
         f, y = self._described(others, images, labels, candidates)
         values = knn_shapley(f[size:], y[size:], f[:-size], y[:-size], self.k)
         worth = (values * torch.cat((there, rare))[:, None]).sum(0)
@@ -142,20 +141,20 @@ class ASER(ExperienceReplay):
 
     def _sizes(self) -> tuple[int, int]:
         """Images of each class, and of all together, in a set drawn from memory."""
-        classes = len(self._network.weight)
+        classes = len(self.memory_.network.weight)
         n = self.per_class or min(9, max(2, 100 // classes))
         n = max(min(n, self.budget // (2 * classes)), -(-self.replay // classes))
         return n, max(1, min(n * classes, self.budget // 2))
 
     def _draws(self, n: int) -> Tensor:
         """Random numbers for every slot, n times (n, budget)."""
-        return to_device(self._random.uniform(n * self.budget).reshape(n, -1), self._device)
+        return to_device(self.memory_.random.uniform(n * self.budget).reshape(n, -1), self.memory_.device)
 
     def _described(self, others: Tensor, images: Tensor, labels: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
         """Features and classes of stored images, the new ones and stored images again, in one pass."""
-        (X_sub, y_sub), (X, y) = self._memory.store.take(others), self._memory.store.take(candidates)
-        self._network.eval()
+        (X_sub, y_sub), (X, y) = self.memory_.images.store.take(others), self.memory_.images.store.take(candidates)
+        self.memory_.network.eval()
         with torch.no_grad():
-            features = self._network.features(torch.cat((X_sub, images, X)))
-        self._network.train()
+            features = self.memory_.network.features(torch.cat((X_sub, images, X)))
+        self.memory_.network.train()
         return features, torch.cat((y_sub, labels, y))

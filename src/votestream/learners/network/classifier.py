@@ -48,7 +48,8 @@ class Classifier(nn.Module):
     def features(self, images: Tensor) -> Tensor:
         """(n, D), what the head takes; of images, or of their `pixels`."""
         output = self.body(self.pixels(images))
-        return output.mean(dim=(2, 3)) if output.ndim == 4 else output
+        found: Tensor = output.mean(dim=(2, 3)) if output.ndim == 4 else output
+        return found
 
     def forward(self, images: Tensor) -> Tensor:
         return F.linear(self.features(images), self.weight, self.bias)

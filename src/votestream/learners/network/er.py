@@ -9,11 +9,12 @@ from torch import Tensor
 
 from votestream.core.registry import register
 from votestream.learners.network.network_learner import NetworkLearner
+from votestream.learners.network.network_memory import NetworkMemory
 from votestream.memory import distinct
 
 
 @register("er")
-class ExperienceReplay(NetworkLearner):
+class ExperienceReplay(NetworkLearner[NetworkMemory]):
     r"""Every mini-batch is learned together with images drawn from a reservoir of the stream (ER).
 
     A step on the mini-batch B and the replayed images M, for all weights of the network f:
@@ -48,16 +49,18 @@ class ExperienceReplay(NetworkLearner):
     ((20, 2), (8, 32, 32, 3))
     """
 
-    def _memory_size(self) -> int:
+    def images_kept(self) -> int:
         return self.budget if self.replay else 1
 
-    def _step(self, images: Tensor, labels: Tensor) -> None:
+    def step(self, images: Tensor, labels: Tensor) -> None:
         """Algorithm 1: B_M ~ M, theta <- SGD(B_n ∪ B_M, theta, alpha)."""
-        if self.replay and len(self._memory):
-            drawn, classes = self._memory.store.take(distinct(self._memory.slots(), self.replay, self._random))
+        if self.replay and len(self.memory_.images):
+            drawn, classes = self.memory_.images.store.take(
+                distinct(self.memory_.images.slots(), self.replay, self.memory_.random)
+            )
             images, labels = torch.cat((images, drawn)), torch.cat((labels, classes))
-        self._captured(self._learn_from, images, labels)
+        self.memory_.captured(self.learn_from, images, labels)
 
-    def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
+    def remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:
-            super()._remember(images, labels, classes)
+            super().remember(images, labels, classes)

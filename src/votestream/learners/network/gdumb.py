@@ -15,13 +15,14 @@ from torch.nn import functional as F
 
 from votestream.backbones import Backbone
 from votestream.common.parameters import Ranges, choice, real, whole
+from votestream.common.validation import as_device
 from votestream.core.registry import register
-from votestream.core.settings import settings_of
 from votestream.io.array_checks import demand
 from votestream.io.model_files import joined, part_of
 from votestream.learners.network.augmentation import cut_and_mixed
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.network_learner import NetworkLearner, seed_torch, training
+from votestream.learners.network.network_memory import NetworkMemory, NetworkPredictor
 from votestream.learners.network.passes import train
 from votestream.memory.image_memory import to_device
 
@@ -30,7 +31,7 @@ PIECE = 1000  # images that go to the device at once
 
 
 @register("gdumb")
-class GDumb(NetworkLearner):
+class GDumb(NetworkLearner[NetworkMemory]):
     r"""Keeps a class-balanced memory, and trains a network on it alone at the first prediction (GDumb).
 
     What it trains, from the backbone's weights, on a memory M with at most Q / C images of each of C classes:
@@ -71,15 +72,12 @@ class GDumb(NetworkLearner):
     (['cat', 'cat', 'cat', 'cat', 'dog', 'dog', 'dog', 'dog'], (20, 2))
     """
 
-    _working = (*NetworkLearner._working, "_trained", "_trained_with")
-    _keep = "balanced"
+    keep_rule = "balanced"
     parameter_ranges: ClassVar[Ranges] = {
         "passes": whole(1, 10_000),
         "cutmix": real(0, 1),
         "preset": choice(None, "paper"),
     }
-    _trained: Classifier | None
-    _trained_with: tuple[Any, ...]  # all settings
 
     def __init__(
         self,
@@ -105,34 +103,32 @@ class GDumb(NetworkLearner):
         self.seed = seed
         self.device = device
 
-    def _allocate(self) -> None:
-        super()._allocate()
-        self._trained = None
+    def new_memory(self, width: int) -> NetworkMemory:
+        device, size = as_device(self.device), self.backbone_.input_size
+        images = self.new_image_memory((size, size, 3), device)
+        return ImagesAlone(self.backbone_, images, self.seed, device)
 
-    def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
-        self._trained = None
+    def learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
+        memory = self.memory_
         for i in range(0, len(X), PIECE):
             images, numbers = X[i : i + PIECE], classes[i : i + PIECE]
-            self._remember(self._put(images), to_device(numbers, self._device), numbers)
+            self.remember(memory.put(images), to_device(numbers, memory.device), numbers)
 
-    def _answering(self) -> Classifier:
-        settings = settings_of(self)
-        if self._trained is None or self._trained_with != settings:
-            self._trained, self._trained_with = self._train(), settings
-        return self._trained
+    def new_predictor(self) -> NetworkPredictor:
+        return self.predictor_by(self._train(), live=False)
 
     def _train(self) -> Classifier:
         """A network trained on the memory, from the backbone's weights; a function of memory, settings and seed."""
-        random = torch.Generator().manual_seed(int(self.seed))
-        network = copy.deepcopy(self._network)
-        network.grow(len(self._index), random)
+        memory, random = self.memory_, torch.Generator().manual_seed(int(self.seed))
+        network = copy.deepcopy(memory.network)
+        network.grow(len(self.state_.numbers), random)
         lr, passes = PAPER if self.preset == "paper" else (self.lr, self.passes)
-        with training(self._device):
-            seed_torch(int(self.seed), self._device)  # for CutMix, and for dropout and its like
+        with training(memory.device):
+            seed_torch(int(self.seed), memory.device)  # for CutMix, and for dropout and its like
             train(
                 network,
-                self._memory.store.images,
-                self._memory.store.labels,
+                memory.images.store.images,
+                memory.images.store.labels,
                 partial(self._loss, network),
                 random,
                 rates=[learning_rate(epoch, lr) for epoch in range(passes)],
@@ -150,13 +146,16 @@ class GDumb(NetworkLearner):
         own, others = F.cross_entropy(logits, labels), F.cross_entropy(logits, labels.roll(1))
         return (1 - share) * own + share * others
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return joined({"memory": self._memory.state()})
 
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate()
-        self._memory.restore(part_of(arrays, "memory"), len(self._index))
-        demand(len(self._memory) > 0, "there are no images to train on")
+class ImagesAlone(NetworkMemory):
+    """Images to train on; the network is the backbone's, as it was, and not in files."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return joined({"memory": self.images.state()})
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_classes: int) -> None:
+        self.images.restore(part_of(arrays, "memory"), n_classes)
+        demand(len(self.images) > 0, "there are no images to train on")
 
 
 def learning_rate(epoch: int, largest: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from votestream.backbones import Backbone
 from votestream.common.parameters import Ranges, choice, whole
-from votestream.core.learner import Learner
 from votestream.core.registry import register
 from votestream.learners.network.er import ExperienceReplay
 from votestream.learners.network.gradients import gradient_products
@@ -67,7 +66,6 @@ class GSS(ExperienceReplay):
     """
 
     parameter_ranges: ClassVar[Ranges] = {"references": whole(1, 10_000), "preset": choice(None, "paper")}
-    _memory: GreedyMemory  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -86,30 +84,34 @@ class GSS(ExperienceReplay):
         self.references = references
         self.preset = preset
 
-    def _new_memory(self, shape: tuple[int, ...]) -> Any:
-        return GreedyMemory(self._memory_size(), shape, self._device)
+    def new_image_memory(self, shape: tuple[int, ...], device: torch.device) -> Any:
+        return GreedyMemory(self.images_kept(), shape, device)
 
-    def _remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
+    def remember(self, images: Tensor, labels: Tensor, classes: NDArray[np.int64]) -> None:
         if self.replay:
             scores = self._scores(images, labels)
             gate = None if self.preset == "paper" else scores[-1] < 1
-            self._memory.observe(images, labels, scores[: len(labels)], self._random, gate)
+            self.memory_.images.observe(images, labels, scores[: len(labels)], self.memory_.random, gate)
 
     def _scores(self, images: Tensor, labels: Tensor) -> Tensor:
         """c of each new image: 1 + the largest cosine of its gradient to the references' (lines 5 to 7), and, but for
         the paper's preset, c of the whole mini-batch after them.
         """
-        memory = self._memory
+        memory, random, captured = self.memory_.images, self.memory_.random, self.memory_.captured
         if not len(memory):
             return torch.full((len(labels) + 1,), FIRST, device=images.device)
         if self.preset == "paper":
-            drawn = distinct(memory.slots(), self.references, self._random)
-            return self._captured(self._to_images, images, labels, *memory.store.take(drawn))
+            drawn = distinct(memory.slots(), self.references, random)
+            to_images: Tensor = captured(self._to_images, images, labels, *memory.store.take(drawn))
+            return to_images
         size = min(self.replay, len(memory))
-        drawn = distinct(memory.slots(), self.references * size, self._random)
-        shuffled = drawn[self._random.uniform(len(drawn)).argsort()]  # `distinct` draws a set, in no random order
+        drawn = distinct(memory.slots(), self.references * size, random)
+        shuffled = drawn[random.uniform(len(drawn)).argsort()]  # `distinct` draws a set, in no random order
         stored, classes = memory.store.take(shuffled[: len(drawn) // size * size])
-        return self._captured(self._to_batches, images, labels, stored.unflatten(0, (-1, size)), classes.view(-1, size))
+        found: Tensor = captured(
+            self._to_batches, images, labels, stored.unflatten(0, (-1, size)), classes.view(-1, size)
+        )
+        return found
 
     def _to_images(self, images: Tensor, labels: Tensor, stored: Tensor, classes: Tensor) -> Tensor:
         return self._compared(torch.cat((images, stored)), torch.cat((labels, classes)), len(labels))
@@ -123,20 +125,20 @@ class GSS(ExperienceReplay):
 
     def _compared(self, images: Tensor, labels: Tensor, n: int, sums: Tensor | None = None) -> Tensor:
         """1 + the largest cosine of each of the first n gradients to the others."""
-        self._network.eval()
-        products = gradient_products(self._network, images, labels, sums)
-        self._network.train()
+        self.memory_.network.eval()
+        products = gradient_products(self.memory_.network, images, labels, sums)
+        self.memory_.network.train()
         norms = products.diagonal().sqrt()
         cosines = products[:n, n:] / (norms[:n, None] * norms[n:]).clamp(min=torch.finfo(norms.dtype).tiny)
         return 1 + cosines.amax(1)
 
     @classmethod
-    def _from_file(
+    def from_file(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
-    ) -> Learner:
+    ) -> Self:
         # A file that names no preset is from before there was one: it was taught by Algorithm 2.
         params = {"preset": "paper", **header["params"]}
-        return super()._from_file({**header, "params": params}, arrays, device, backbone)
+        return super().from_file({**header, "params": params}, arrays, device, backbone)
 
 
 def groups(n: int, batches: int, size: int, device: torch.device) -> Tensor:
@@ -151,4 +153,5 @@ def groups(n: int, batches: int, size: int, device: torch.device) -> Tensor:
     """
     new = torch.cat((torch.eye(n, device=device), torch.ones(1, n, device=device)))
     stored = torch.eye(batches, device=device)[:, :, None].expand(-1, -1, size).flatten(1)
-    return torch.block_diag(new, stored)
+    found: Tensor = torch.block_diag(new, stored)
+    return found

@@ -13,11 +13,12 @@ from votestream.backbones import Backbone
 from votestream.common.parameters import Ranges, whole
 from votestream.core.registry import register
 from votestream.learners.network.network_learner import NetworkLearner
+from votestream.learners.network.network_memory import NetworkMemory
 from votestream.memory import distinct
 
 
 @register("mir")
-class MIR(NetworkLearner):
+class MIR(NetworkLearner[NetworkMemory]):
     r"""Experience replay of the stored images that the coming step would hurt most (MIR).
 
     Of the candidates drawn from memory those with the largest rise of their loss are replayed, the rise that a step on
@@ -71,18 +72,20 @@ class MIR(NetworkLearner):
         super().__init__(budget, lr, replay, backbone, batch_size, close_task_after, seed, device)
         self.candidates = candidates
 
-    def _step(self, images: Tensor, labels: Tensor) -> None:
-        if self.replay and len(self._memory):
-            drawn = self._memory.store.take(distinct(self._memory.slots(), self.candidates, self._random))
-            self._captured(self._learn_with_the_worst_of, images, labels, *drawn)
+    def step(self, images: Tensor, labels: Tensor) -> None:
+        if self.replay and len(self.memory_.images):
+            drawn = self.memory_.images.store.take(
+                distinct(self.memory_.images.slots(), self.candidates, self.memory_.random)
+            )
+            self.memory_.captured(self._learn_with_the_worst_of, images, labels, *drawn)
         else:
-            self._captured(self._learn_from, images, labels)
+            self.memory_.captured(self.learn_from, images, labels)
 
     def _learn_with_the_worst_of(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> None:
         if len(drawn) > self.replay:
             worst = self._interference(images, labels, drawn, classes).topk(self.replay).indices
             drawn, classes = drawn[worst], classes[worst]
-        self._learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
+        self.learn_from(torch.cat((images, drawn)), torch.cat((labels, classes)))
 
     def _interference(self, images: Tensor, labels: Tensor, drawn: Tensor, classes: Tensor) -> Tensor:
         """How much each drawn image's loss would rise if the mini-batch alone were learned (s_MI-1).
@@ -90,7 +93,7 @@ class MIR(NetworkLearner):
         Nothing of it stays: the virtual weights are tensors of their own, and the batch norms that the virtual
         step passes through in training mode count into copies of their statistics.
         """
-        network = self._network
+        network = self.memory_.network
         statistics = {name: buffer.clone() for name, buffer in network.named_buffers()}
         names, parameters = zip(*network.trained().items(), strict=True)
         loss = F.cross_entropy(functional_call(network, statistics, (images,)), labels)

@@ -91,8 +91,8 @@ class BiC(OfflineLearner):
     @property
     def correction_(self) -> tuple[int, float, float] | None:
         """The first corrected class as its place in `classes_seen_`, α and β; None where nothing is corrected."""
-        self._check_fitted()
-        return correction_of(self._answer())
+        self.check_fitted()
+        return correction_of(self.knowledge())
 
     def _learn_task(
         self, network: Classifier, before: Knowledge, new: LabelledImages, random: torch.Generator
@@ -111,7 +111,7 @@ class BiC(OfflineLearner):
             select(network, kept, learn, quota - shared_out(quota)),
             select(network, aside, judge, shared_out(quota)),
         ]
-        flags = [torch.full((len(part[1]),), i == 1, device=self._device) for i, part in enumerate(parts)]
+        flags = [torch.full((len(part[1]),), i == 1, device=self.memory_.device) for i, part in enumerate(parts)]
         return both(*parts), {**own, "held": torch.cat(flags)}
 
     def _parted(self, before: Knowledge) -> tuple[LabelledImages, LabelledImages]:
@@ -127,7 +127,7 @@ class BiC(OfflineLearner):
             rows = (labels == number).nonzero()[:, 0]
             n = min(shared_out(self.budget // n_classes), len(rows) - 1)
             held[rows[torch.randperm(len(rows), generator=random)[:n]]] = True
-        return held.to(self._device)
+        return held.to(self.memory_.device)
 
     def _loss(self, network: Classifier, before: Knowledge, old: Tensor) -> Loss:
         """Eq. 3 and 4; the teacher is the corrected old model."""
@@ -146,7 +146,7 @@ class BiC(OfflineLearner):
             return None
         rows = torch.cat([(held[1] == number).nonzero()[:n, 0] for number in range(len(counts))])
         logits, labels = outputs(network, held[0][rows]).double(), held[1][rows]
-        alpha_beta = torch.tensor([1.0, 0.0], dtype=torch.float64, device=self._device, requires_grad=True)
+        alpha_beta = torch.tensor([1.0, 0.0], dtype=torch.float64, device=self.memory_.device, requires_grad=True)
         optimiser = torch.optim.LBFGS([alpha_beta], max_iter=100, line_search_fn="strong_wolfe")
 
         def closure() -> Tensor:
@@ -155,15 +155,18 @@ class BiC(OfflineLearner):
             scores = torch.cat((logits[:, :n_old], alpha * logits[:, n_old:] + beta), 1)
             value = F.cross_entropy(scores, labels) + 0.1 * beta**2 / 2
             value.backward()
-            return value
+            found: Tensor = value
+            return found
 
         optimiser.step(closure)
-        return torch.cat((torch.tensor([float(n_old)], device=self._device), alpha_beta.detach().float()))
+        return torch.cat((torch.tensor([float(n_old)], device=self.memory_.device), alpha_beta.detach().float()))
 
-    def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
+    @staticmethod
+    def _scores(known: Knowledge, images: Tensor) -> Tensor:
         return corrected(known.network(images), known)
 
-    def _take_own(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+    @staticmethod
+    def _take_own(state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
         own = {"held": take(state, "held", np.bool_, (len(known.exemplars[1]),))}
         if "correction" in state:
             own["correction"] = take(state, "correction", np.float32, (3,))

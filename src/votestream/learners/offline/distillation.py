@@ -10,7 +10,8 @@ from torch.nn import functional as F
 def outputs(teacher: nn.Module, pixels: Tensor) -> Tensor:
     """A teacher's logits; it is not changed and no gradient reaches it."""
     with torch.no_grad():
-        return teacher(pixels).float()
+        found: Tensor = teacher(pixels).float()
+        return found
 
 
 def soft_cross_entropy(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:

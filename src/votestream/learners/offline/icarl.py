@@ -81,7 +81,7 @@ class ICaRL(LearningWithoutForgetting):
             device=device,
         )
 
-    def _check_growth(self, known: int, soon: int, width: int) -> None:
+    def check_growth(self, known: int, soon: int, width: int) -> None:
         if soon > self.budget:
             raise ValueError(
                 f"iCaRL decides by exemplars, and a budget of {self.budget} is too small for {soon} classes"
@@ -102,9 +102,11 @@ class ICaRL(LearningWithoutForgetting):
         members = F.normalize((labels == torch.arange(len(network.weight), device=labels.device)[:, None]).float(), p=1)
         return F.normalize(members @ features)
 
-    def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
+    @staticmethod
+    def _scores(known: Knowledge, images: Tensor) -> Tensor:
         """Minus the squared distances, up to what is the same for all classes (Algorithm 1)."""
         return 2 * F.normalize(known.network.features(images)) @ known.own["means"].T
 
-    def _take_own(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+    @staticmethod
+    def _take_own(state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
         return {"means": take(state, "means", np.float32, tuple(known.network.weight.shape), -1.01, 1.01)}

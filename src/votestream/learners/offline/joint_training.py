@@ -65,9 +65,9 @@ class JointTraining(FineTuning):
         self.seed = seed
         self.device = device
 
-    def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
-        self._asked = None
-        self._waiting.add(X, classes, block=0)
+    def learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
+        self.memory_.ahead = None
+        self.memory_.waiting.add(X, classes, block=0)
 
     def _finish(self, before: int | None = None) -> None:
-        self._answering_knowledge()
+        self._ahead()

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from votestream.io.array_checks import MANY, demand, take, take_classes, take_number
 from votestream.io.model_files import joined, part_of
 from votestream.learners.network.classifier import Classifier
-from votestream.learners.network.network_learner import QUERIES
+from votestream.learners.network.network_memory import QUERIES
 from votestream.memory.herding import herd
 from votestream.memory.image_memory import to_device
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,21 +17,59 @@ from votestream.common.parameters import SWITCH, Ranges, choice, real, whole
 from votestream.common.validation import as_device
 from votestream.core.exemplars import Exemplars
 from votestream.core.guard import learned
-from votestream.core.learner import Learner
 from votestream.core.settings import settings_of
+from votestream.core.tasks import next_task
 from votestream.io.array_checks import demand
 from votestream.io.model_files import joined, part_of
 from votestream.learners.network.classifier import Classifier
 from votestream.learners.network.network_learner import NetworkLearner, seed_torch, training
+from votestream.learners.network.network_memory import NetworkMemory, NetworkPredictor
 from votestream.learners.network.passes import Loss, dropping, train
-from votestream.learners.offline.knowledge import Knowledge, LabelledImages, absent_classes, both, no_images, select
+from votestream.learners.offline.knowledge import (
+    Knowledge,
+    LabelledImages,
+    TakeOwn,
+    absent_classes,
+    both,
+    no_images,
+    select,
+)
 from votestream.memory.image_memory import to_device
 from votestream.memory.waiting import Waiting
 
 SHORT = 5  # times fewer passes
 
 
-class OfflineLearner(NetworkLearner):
+class TaskMemory(NetworkMemory):
+    """What was known after the last task, and the images of the task that is not over yet."""
+
+    derived = ("ahead",)
+
+    def __init__(
+        self, backbone: Backbone, budget: int, max_waiting: int | None, device: torch.device, take_own: TakeOwn
+    ) -> None:
+        self.device, self.size = device, backbone.input_size
+        self.known = Knowledge(Classifier(backbone, device).eval(), no_images(self.size, device))
+        self.waiting = Waiting(3 * self.size**2)
+        self.waiting_for: str | int | None = None  # the task that was named with the rows that wait
+        self.ahead: tuple[Knowledge, tuple[Any, ...]] | None = None  # what would be known, and by which parameters
+        self._budget = budget
+        self._max_waiting = max_waiting  # None: no limit
+        self._take_own = take_own
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return joined({"known": self.known.state(), "waiting": self.waiting.state()})
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_classes: int) -> None:
+        self.known = self.known.restored(part_of(arrays, "known"), n_classes, self._take_own)
+        n = len(self.known.exemplars[1])
+        demand(n <= self._budget, f"there are {n} exemplars, but the budget is {self._budget}")
+        self.waiting.restore(part_of(arrays, "waiting"), self.known.n_classes, n_classes)
+        n, most = len(self.waiting), self._max_waiting
+        demand(most is None or n < most, f"{n} images wait, but there is room for {most}")
+
+
+class OfflineLearner(NetworkLearner[TaskMemory]):
     """Trains a network on a task's images in many passes, with exemplars of the tasks before.
 
     `fit_task` learns a task at once. With `partial_fit` the rows wait, as bytes, until the task is over: another
@@ -54,14 +92,11 @@ class OfflineLearner(NetworkLearner):
         "augment": SWITCH,
         "preset": choice(None, "short"),
     }
-    _fixed = ()
+    fixed_parameters = ()
     whole_tasks = True  # the data of a task are kept until it is over
-    _working = (*NetworkLearner._working, "_asked", "_asked_with")
     _drops: tuple[float, ...] = (49 / 70, 63 / 70)  # shares of the passes after which the learning rate
     _factor = 5.0  # is divided by this
     _colour = False  # augmentation by brightness and contrast too
-    _asked: Knowledge | None
-    _asked_with: tuple[Any, ...]  # all settings
 
     def __init__(
         self,
@@ -95,63 +130,61 @@ class OfflineLearner(NetworkLearner):
 
     # ---- when to learn --------------------------------------------------------------------------
 
-    def fit_task(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None) -> Learner:
+    def fit_task(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None) -> Self:
         """Learn these rows, and what waits of the same task, as one whole task; returns the model.
 
         task: its name; left out, the rows are a new task, "task 1" and so on.
         """
-        with self._guard.lock:
-            self.partial_fit(X, y, self._next_task() if task is None else task)
+        with self.guard.lock:
+            self.partial_fit(X, y, next_task([] if self._state is None else self.tasks_) if task is None else task)
             self._finish()
         return self
 
-    def _allocate(self) -> None:
-        self._device = as_device(self.device)
-        size = self.backbone_.input_size
-        self._known = Knowledge(Classifier(self.backbone_, self._device).eval(), no_images(size, self._device))
-        self._waiting = Waiting(3 * size**2)
-        self._waiting_for: str | int | None = None  # the task that was named with the rows that wait
-        self._asked = None
+    def new_memory(self, width: int) -> TaskMemory:
+        most = self.max_waiting if self.bounded else None
+        return TaskMemory(self.backbone_, self.budget, most, as_device(self.device), self._take_own)
 
-    def _learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
-        if min(self._waiting.blocks, default=self._tasks.settled) < self._tasks.settled:
-            self._finish(self._tasks.settled)
-        if len(self._waiting) and self._waiting_for != self._tasks.named:  # it had no class of its own
+    def learn(self, X: NDArray[np.uint8], classes: NDArray[np.int64], offset: int) -> None:
+        memory, tasks = self.memory_, self.state_.tasks
+        if min(memory.waiting.blocks, default=tasks.settled) < tasks.settled:
+            self._finish(tasks.settled)
+        if len(memory.waiting) and memory.waiting_for != tasks.named:  # it had no class of its own
             self._finish()
-        self._waiting_for = self._tasks.named
-        self._asked = None
+        memory.waiting_for, memory.ahead = tasks.named, None
         while len(X):
-            free = self.max_waiting - len(self._waiting)
-            self._waiting.add(X[:free], classes[:free], self._tasks.block_start)
+            free = self.max_waiting - len(memory.waiting)
+            memory.waiting.add(X[:free], classes[:free], tasks.block_start)
             X, classes = X[free:], classes[free:]
-            if len(self._waiting) == self.max_waiting:
+            if len(memory.waiting) == self.max_waiting:
                 self._finish()
 
     def _finish(self, before: int | None = None) -> None:
         """Learn the tasks that wait; only those whose classes are below `before`, if given."""
-        all_of_it = before is None or max(self._waiting.blocks) < before
-        self._known = self._answering_knowledge() if all_of_it else self._after(self._waiting.tasks(before))
-        self._waiting.drop(before)
-        self._asked = None
+        memory = self.memory_
+        all_of_it = before is None or max(memory.waiting.blocks) < before
+        memory.known = self._ahead() if all_of_it else self._after(memory.waiting.tasks(before))
+        memory.waiting.drop(before)
+        memory.ahead = None
 
-    def _answering_knowledge(self) -> Knowledge:
-        """What would be known if the task ended here; kept until more arrives."""
-        settings = settings_of(self)
-        if self._asked is None or self._asked_with != settings:
-            self._asked, self._asked_with = self._after(self._waiting.tasks()), settings
-        return self._asked
+    def _ahead(self) -> Knowledge:
+        """What would be known if the task ended here; kept until more arrives, or parameters are set."""
+        memory, settings = self.memory_, settings_of(self)
+        if memory.ahead is None or memory.ahead[1] != settings:
+            memory.ahead = self._after(memory.waiting.tasks()), settings
+        return memory.ahead[0]
 
     def _after(self, tasks: list[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> Knowledge:
-        known = self._known
+        memory = self.memory_
+        known, device = memory.known, memory.device
         for rows, classes in tasks:
             seed = (int(self.seed) << 20) + known.tasks
             random = torch.Generator().manual_seed(seed % 2**63)
             n_classes = max(known.n_classes, int(classes.max()) + 1)
             network = copy.deepcopy(known.network)
             network.grow(n_classes, random)
-            new = self._put(rows), to_device(classes, self._device)
-            with training(self._device):
-                seed_torch(seed % 2**63, self._device)  # for dropout and its like
+            new = memory.put(rows), to_device(classes, device)
+            with training(device):
+                seed_torch(seed % 2**63, device)  # for dropout and its like
                 exemplars, own = self._learn_task(network, known, new, random)
             heads = known.heads if n_classes == known.n_classes else [*known.heads, n_classes]
             known = Knowledge(network, exemplars, heads, known.tasks + 1, own)
@@ -193,20 +226,28 @@ class OfflineLearner(NetworkLearner):
     def _select(self, network: Classifier, kept: LabelledImages, new: LabelledImages) -> LabelledImages:
         return select(network, kept, new, self.budget // len(network.weight))
 
-    # ---- deciding -------------------------------------------------------------------------------
+    # ---- predicting -----------------------------------------------------------------------------
 
-    def _scoring(self) -> tuple[Classifier, Callable[[Tensor], Tensor]]:
-        known = self._answer()
-        return known.network, partial(self._scores, known)
+    def new_predictor(self) -> NetworkPredictor:
+        known = self.knowledge()
+        return self.predictor_by(known.network, live=False, scores=partial(_scores_by, self._scores, known))
 
-    def _scores(self, known: Knowledge, images: Tensor) -> Tensor:
-        return known.network(images)
+    def knowledge(self) -> Knowledge:
+        """What predicts: what is known, or would be if the task that waits ended here."""
+        return self._ahead() if len(self.memory_.waiting) else self.memory_.known
 
-    def _answer(self) -> Knowledge:
-        return self._answering_knowledge() if len(self._waiting) else self._known
+    @staticmethod
+    def _scores(known: Knowledge, images: Tensor) -> Tensor:
+        found: Tensor = known.network(images)
+        return found
 
-    def _answering(self) -> Classifier:
-        return self._answer().network
+    @classmethod
+    def from_file(
+        cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str | None, backbone: Any
+    ) -> Self:
+        model = super().from_file(header, arrays, device, backbone)
+        model.memory_.waiting_for = model.state_.tasks.named
+        return model
 
     # ---- what was learned -----------------------------------------------------------------------
 
@@ -216,27 +257,19 @@ class OfflineLearner(NetworkLearner):
 
         Class by class as `classes_`, the most wanted first.
         """
-        images, numbers = (part.cpu().numpy() for part in self._known.exemplars)
-        order = self._naming().order.argsort()[numbers].argsort(kind="stable")
+        state = self.state_
+        images, numbers = (part.cpu().numpy() for part in state.memory.known.exemplars)
+        order = state.naming.order.argsort()[numbers].argsort(kind="stable")
         numbers = numbers[order]
-        return Exemplars(images[order], self._naming().seen[numbers], self._task_numbers()[numbers])
+        return Exemplars(images[order], state.naming.seen[numbers], state.task_numbers()[numbers])
 
-    # ---- saving ---------------------------------------------------------------------------------
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return joined({"known": self._known.state(), "waiting": self._waiting.state()})
-
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate()
-        n_classes = len(self._index)
-        self._known = self._known.restored(part_of(arrays, "known"), n_classes, self._take_own)
-        n = len(self._known.exemplars[1])
-        demand(n <= self.budget, f"there are {n} exemplars, but the budget is {self.budget}")
-        self._waiting.restore(part_of(arrays, "waiting"), self._known.n_classes, n_classes)
-        n = len(self._waiting)
-        demand(n < self.max_waiting or not self.bounded, f"{n} images wait, but there is room for {self.max_waiting}")
-        self._waiting_for = self._tasks.named
-
-    def _take_own(self, state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
+    @staticmethod
+    def _take_own(state: dict[str, NDArray[Any]], known: Knowledge) -> dict[str, NDArray[Any]]:
         """A method's own arrays out of a file, checked; `known` is what it goes with."""
         return {}
+
+
+def _scores_by(
+    scores: Callable[[Knowledge, Tensor], Tensor], known: Knowledge, network: Classifier, images: Tensor
+) -> Tensor:
+    return scores(known, images)

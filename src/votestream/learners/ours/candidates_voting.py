@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from votestream import voting
 from votestream.common.parameters import EXEMPLARS, LEARNING_RATE, SWITCH, Choice, Ranges, choice, real, whole
 from votestream.common.validation import as_features, as_labels
 from votestream.compute.place import Place
-from votestream.compute.random_pool import RandomPool
 from votestream.core.guard import learned
-from votestream.core.refresh import last_refresh
 from votestream.core.registry import register
 from votestream.core.settings import given_or_preset
+from votestream.core.tasks import next_task
 from votestream.core.vote import Vote
-from votestream.io.array_checks import take, take_scale
-from votestream.io.model_files import joined, part_of
-from votestream.learners.exemplars.head import GrowingHead, unit_scale
-from votestream.learners.exemplars.nearest_predictor import ExemplarLearner
+from votestream.learners.exemplars.exemplar_learner import ExemplarLearner
+from votestream.learners.exemplars.head import GrowingHead
 from votestream.learners.ours.nearest_cache import NearestCache
-from votestream.learners.ours.pilot import Pilot, neighbours
 from votestream.learners.ours.vote_predictor import DECISIONS, VotePredictor
+from votestream.learners.ours.voting_memory import VotingMemory
 from votestream.memory import KEEP_RULES, FeatureMemory, uniform
+from votestream.memory.refresh import last_refresh
 
-SPAN = 30  # rows offered to the memory at once, at most
+OFFERED_TOGETHER = 30  # rows offered to the memory at once, at most
 PAPER = {"beta": 0.5, "scale": None, "centre": False}  # where the paper says otherwise than our defaults
 
 
 @register("candidates_voting")
-class CandidatesVoting(ExemplarLearner):
+class CandidatesVoting(ExemplarLearner[VotingMemory]):
     r"""A head that grows task by task, exemplar features, and a vote among the tasks' candidates.
 
     Every task t nominates its class with the largest logit, ŝ once normalised. With d the distance to the task's
@@ -91,8 +89,9 @@ class CandidatesVoting(ExemplarLearner):
     (['cat', 'dog', 'elm', 'oak'], [0, 0, 1, 1])
     """
 
-    _working = ("_earlier", "_pilot")
-    _record_fade = 0.5  # the newest classes do better than the frozen ones: earlier records are to keep their weight
+    calibration_fade = (
+        0.5  # the newest classes do better than the frozen ones: earlier records are to keep their weight
+    )
     parameter_ranges: ClassVar[Ranges] = {
         "budget": EXEMPLARS,
         "lr": LEARNING_RATE,
@@ -112,7 +111,18 @@ class CandidatesVoting(ExemplarLearner):
         "centre": SWITCH,
         "preset": choice(None, "paper"),
     }
-    _fixed = ("budget", "freeze", "keep", "quota", "expected_classes", "bias", "init", "scale", "centre", "seed")
+    fixed_parameters = (
+        "budget",
+        "freeze",
+        "keep",
+        "quota",
+        "expected_classes",
+        "bias",
+        "init",
+        "scale",
+        "centre",
+        "seed",
+    )
 
     def __init__(
         self,
@@ -166,21 +176,30 @@ class CandidatesVoting(ExemplarLearner):
         """An argument, or the preset's value where the argument has its default."""
         return given_or_preset(self, name, PAPER)
 
-    def _check_params(self) -> None:
-        super()._check_params()
+    def check_params(self) -> None:
+        super().check_params()
         if self.quota == "fixed" and self.expected_classes is None:
             raise ValueError("quota='fixed' needs expected_classes: how many classes share the budget")
 
-    def _check_growth(self, known: int, soon: int, width: int) -> None:
+    def check_growth(self, known: int, soon: int, width: int) -> None:
         if known <= self.budget < soon:
             warnings.warn(
                 f"there are more classes than the budget of {self.budget} exemplars: later classes go without",
                 stacklevel=4,
             )
 
+    def new_memory(self, width: int) -> VotingMemory:
+        head = GrowingHead(width, self.bias, self.init, self._setting("centre"), Place(self.device))
+        expected = self.expected_classes if self.quota == "fixed" and self.expected_classes else 1
+        exemplars = FeatureMemory(width, self.budget, self.keep, self.seed, expected)
+        return VotingMemory(exemplars, head, self._setting("scale"), self.seed)
+
+    def kept(self) -> FeatureMemory:
+        return self.memory_.exemplars
+
     # ---- learning phase -------------------------------------------------------------------------
 
-    def fit_task(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, passes: int = 1) -> CandidatesVoting:
+    def fit_task(self, X: ArrayLike, y: ArrayLike, task: str | int | None = None, passes: int = 1) -> Self:
         """Learn these rows as one whole task, which the head goes over `passes` times; returns the model.
 
         task: its name; left out, the rows are a new task, "task 1" and so on. The first pass is `partial_fit`. In the
@@ -188,114 +207,94 @@ class CandidatesVoting(ExemplarLearner):
         and the one nearest to its mean would be kept many times.
         """
         whole(1, 10**6).check("passes", passes)
-        with self._guard.lock:
-            self.partial_fit(X, y, self._next_task() if task is None else task)
-            rows = self._check_X(X, self.n_features_in_)
-            self._pass_again(rows, np.array([self._index[label] for label in as_labels(y, len(rows))]), passes - 1)
+        with self.guard.lock:
+            self.partial_fit(X, y, next_task([] if self._state is None else self.tasks_) if task is None else task)
+            state = self.state_
+            rows = self.rows_of(X, state.n_features)
+            self._pass_again(rows, state.number_classes(as_labels(y, len(rows))), passes - 1)
         return self
 
     def _pass_again(self, rows: NDArray[np.float32], classes: NDArray[np.int64], passes: int) -> None:
+        state = self.state_
         try:
             for _ in range(passes):
-                order = torch.randperm(len(rows), generator=self._random.generator).numpy()
+                order = torch.randperm(len(rows), generator=state.memory.random.generator).numpy()
                 for start in range(0, len(rows), self.batch_size):
                     some = order[start : start + self.batch_size]
                     self._step(rows[some], classes[some])
         except BaseException:  # as in partial_fit
-            self._broken = True
+            state.broken = True
             raise
         finally:
-            self._guard.learned(self._index, ())  # only the head, which is copied for every answer
+            self.guard.learned(state.numbers, ())  # only the head, which is copied for every prediction
 
-    def _begin(self, X: NDArray[np.float32]) -> None:
-        self._allocate(X.shape[1])
-        self._head.begin(X)
-        self._scale = unit_scale(X, self._setting("scale"))
-
-    def _allocate(self, width: int) -> None:
-        self._random = RandomPool(self.seed)
-        self._place = Place(self.device)
-        self._head = GrowingHead(width, self.bias, self.init, self._setting("centre"), self._place)
-        expected = self.expected_classes if self.quota == "fixed" and self.expected_classes else 1
-        self._memory = FeatureMemory(width, self.budget, self.keep, self.seed, expected)
-        self._samples = 0
-        self._pilot: Pilot | None = None  # None: to be taken when asked for
-        self._earlier: tuple[tuple[int, int], NDArray[np.intp]] = ((-1, -1), np.empty(0, np.intp))
-
-    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
+    def learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
         waiting, n = 0, len(X)  # rows from `waiting` on are trained on, but not yet offered to the memory
         for begin in range(-offset, n, self.batch_size):
             start, end = max(begin, 0), min(n, begin + self.batch_size)
             self._step(X[start:end], classes[start:end])
-            if end == n or end - waiting >= SPAN or not self._can_wait(classes[start:end]):
+            if end == n or end - waiting >= OFFERED_TOGETHER or not self._can_wait(classes[start:end]):
                 self._observe(X[waiting:end], classes[waiting:end])
                 waiting = end
 
     def _observe(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
         """Offer samples to the memory; those at a refresh are followed by taking a pilot set."""
-        before, self._samples = self._samples, self._samples + len(X)
-        refresh = last_refresh(self._samples) - before
+        memory = self.memory_
+        before, memory.samples = memory.samples, memory.samples + len(X)
+        refresh = last_refresh(memory.samples) - before
         if refresh > 0 and self._setting("beta") == "pilot":
-            self._memory.observe(X[:refresh], classes[:refresh])
-            by_class = self.sigma == "class"
-            spread = self._memory.statistics.spread().copy() if by_class else self._memory.statistics.global_spread()
-            self._pilot = self._take_pilot(spread)
+            memory.exemplars.add(X[:refresh], classes[:refresh])
+            spread = memory.exemplars.statistics.spread().copy() if self.sigma == "class" else None
+            memory.take_pilot(self.state_.task_numbers(), self.alpha_r, spread)
             X, classes = X[refresh:], classes[refresh:]
         if len(X):
-            self._memory.observe(X, classes)
+            memory.exemplars.add(X, classes)
 
     def _can_wait(self, classes: NDArray[np.int64]) -> bool:
         """Whether what replay draws from, the exemplars of earlier tasks, is the same before and after."""
-        known, block_start = self._memory.statistics.n_classes, self._tasks.block_start
-        return self._memory.keep.class_by_class and all(block_start <= c < known for c in classes.tolist())
+        exemplars, block_start = self.memory_.exemplars, self.state_.tasks.block_start
+        known = exemplars.statistics.n_classes
+        return exemplars.keep.class_by_class and all(block_start <= c < known for c in classes.tolist())
 
     def _step(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
         """Train the current task's block on the new samples and their pairs."""
-        known, n_classes = self._head.n_classes, max(classes.tolist()) + 1
-        if n_classes > known:
-            self._head.grow(n_classes, self._random.generator)
-        start = self._tasks.block_start if self.freeze else 0
-        if start < self._head.n_classes:
-            self._head.step(*self._paired(X, classes), start, self.lr)
+        memory, n_classes = self.memory_, max(classes.tolist()) + 1
+        if n_classes > memory.head.n_classes:
+            memory.head.grow(n_classes, memory.random.generator)
+        block_start = self.state_.tasks.block_start
+        start = block_start if self.freeze else 0
+        if start < memory.head.n_classes:
+            memory.head.step(*self._paired(X, classes, memory, block_start), start, self.lr)
 
     def _paired(
-        self, X: NDArray[np.float32], classes: NDArray[np.int64]
+        self, X: NDArray[np.float32], classes: NDArray[np.int64], memory: VotingMemory, block_start: int
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """The new samples, each joined by `pairs` augmented exemplars of earlier tasks."""
-        slots, n = self._earlier_slots(), len(X)
+        slots, n = memory.earlier_slots(block_start), len(X)
         if not (self.pairs and len(slots)):
-            return self._head.scaled(X, self._scale), classes
-        drawn = uniform(slots, self.pairs * n, self._random)
-        labels = self._memory.store.labels.take(drawn)
-        exemplars = self._memory.store.items.take(drawn, axis=0)
+            return memory.head.scaled(X, memory.scale), classes
+        drawn = uniform(slots, self.pairs * n, memory.random)
+        store, statistics = memory.exemplars.store, memory.exemplars.statistics
+        labels, exemplars = store.labels.take(drawn), store.items.take(drawn, axis=0)
         if self.augment:
-            spread = self._memory.statistics.spread(self._tasks.block_start) if self.sigma == "class" else None
-            exemplars += self._noise(labels, spread, self._random)
-        batch = self._head.scaled(np.concatenate((X, exemplars)), self._scale)
+            by_class = self.sigma == "class"
+            spread = statistics.spread(block_start).take(labels, axis=0) if by_class else statistics.global_spread()
+            exemplars += self._noise(len(labels), spread, memory)
+        batch = memory.head.scaled(np.concatenate((X, exemplars)), memory.scale)
         return batch, np.concatenate((classes, labels))
 
-    def _earlier_slots(self) -> NDArray[np.intp]:
-        """Slots of exemplars whose class is not in the current block, found anew only when slots changed."""
-        store, block_start = self._memory.store, self._tasks.block_start
-        if self._earlier[0] != (store.layout, block_start):
-            self._earlier = (store.layout, block_start), (store.labels < block_start).nonzero()[0]
-        return self._earlier[1]
-
-    def _noise(
-        self, labels: NDArray[np.int64], spread: NDArray[np.float32] | None, random: RandomPool
-    ) -> NDArray[np.float32]:
-        """alpha_r P, P ~ N(0, sigma) per element (Eq. 2), for exemplars of these classes; `spread` is by class."""
-        width = self._memory.statistics.width
-        noise = random.normal(len(labels) * width).reshape(-1, width)
-        sigma = self._memory.statistics.global_spread() if spread is None else spread.take(labels, axis=0)
+    def _noise(self, n: int, sigma: NDArray[np.float32], memory: VotingMemory) -> NDArray[np.float32]:
+        """alpha_r P, P ~ N(0, sigma) per element (Eq. 2), for n exemplars."""
+        width = memory.exemplars.statistics.width
+        noise = memory.random.normal(n * width).reshape(-1, width)
         return noise * sigma if self.alpha_r == 1 else noise * (np.float32(self.alpha_r) * sigma)
 
     # ---- inference phase ------------------------------------------------------------------------
 
     def vote(self, X: ArrayLike) -> Vote:
         """How the decision of each row falls, task by task (Eq. 3 to 5), whatever `decide` says."""
-        rows = self._query(X)
-        vote: Vote = self._now().vote(rows)
+        rows = self.query(X)
+        vote: Vote = self.prepared().vote(rows)
         return vote
 
     def examiner(self, X: ArrayLike) -> Callable[[NDArray[np.intp]], NDArray[Any]]:
@@ -309,94 +308,49 @@ class CandidatesVoting(ExemplarLearner):
 
         def answer(rows: NDArray[np.intp]) -> NDArray[Any]:
             nonlocal known, tasks
-            if self.decide != "vote" or self._unit != 1 or self._place.device.type != "cpu":
+            if self.decide != "vote" or self.state_.unit != 1 or self.memory_.head.place.device.type != "cpu":
                 return self.predict(queries[rows])
-            with self._guard.lock:
-                now, prepared = self._task_numbers(), self._now()
+            with self.guard.lock:
+                now, prepared = self.state_.task_numbers(), self.prepared()
                 if (now[: len(tasks)] != tasks).any():  # tasks that were found have turned out to be one
                     known = NearestCache(queries)
-                tasks, store = now, self._memory.store
+                tasks, store = now, self.memory_.exemplars.store
                 near = known.distances(rows, store.items, store.arrivals, now[store.labels], now.max() + 1)
-            return prepared.naming.seen[prepared.predictor.decide(queries[rows], near)]
+            found: NDArray[Any] = prepared.naming.seen[prepared.predictor.decide(queries[rows], near)]
+            return found
 
         return answer
 
-    def _predictor(self) -> VotePredictor:
-        return self._make(None)
-
-    def _updated(self, predictor: VotePredictor, changed: set[int]) -> VotePredictor:
-        return self._make(predictor)
-
-    def _make(self, before: VotePredictor | None) -> VotePredictor:
-        """What has not changed since the one before is taken from that."""
-        store, place, task_of_class = self._memory.store, self._place, self._task_numbers()
+    def new_predictor(self) -> VotePredictor:
         beta = self._setting("beta")
-        if before is None or not np.array_equal(before.task_of_class, task_of_class):
-            before, table = None, place.put(voting.task_table(task_of_class))
+        if beta == "pilot":
+            beta_of = partial(_pilot_beta, alpha_r=self.alpha_r, by_class=self.sigma == "class")
         else:
-            table = before.table
-        if before is not None and before.exemplars == store.version:
-            by_task, by_class = before.by_task, before.by_class
-        else:
-            by_task, by_class = neighbours(store.items, task_of_class[store.labels], len(table), place), None
-        if self.decide == "nearest" and by_class is None:
-            by_class = neighbours(store.items, store.labels, self._head.n_classes, place)
-        return VotePredictor(
-            decide_by=self.decide,
-            place=place,
-            head=self._head.frozen(),
-            norms=self._head.norms().clip(voting.EPS_N),
-            scale=self._scale,
-            task_of_class=task_of_class,
-            table=table,
-            exemplars=store.version,
-            by_task=by_task,
-            by_class=by_class,
-            beta=self._pilot_beta() if beta == "pilot" else float(beta),
-        )
-
-    def _pilot_beta(self) -> float:
-        if self._pilot is None:
-            statistics = self._memory.statistics
-            by_class = self.sigma == "class"
-            self._pilot = self._take_pilot(statistics.spread_of_all() if by_class else statistics.global_spread())
-        return self._pilot.beta(self.seed, self._place)
-
-    def _take_pilot(self, sigma: NDArray[np.float32]) -> Pilot:
-        """Of the exemplars as they are now, each to be augmented once as in learning (Eq. 2)."""
-        return Pilot.of(self._memory.store, self._task_numbers(), np.float32(self.alpha_r) * sigma)
-
-    def _forget(self, number: int) -> None:
-        self._memory.forget(number)
-        self._head.forget(number)
-        self._samples = int(self._memory.statistics.counts.sum())
-        self._pilot = None  # taken anew, of the exemplars that are left
+            beta_of = partial(_given_beta, float(beta))
+        return VotePredictor.of(self.state_, self.decide, beta_of)
 
     # ---- what was learned -----------------------------------------------------------------------
 
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the head, (C, D), as `classes_`."""
-        return self._sorted(self._head.frozen().rows[:, : self.n_features_in_]) * np.float32(self._unit)
+        state = self.state_
+        return self.by_class(state.memory.head.frozen().rows[:, : state.n_features]) * np.float32(state.unit)
 
     @learned
     def beta_(self) -> float:
         """The beta in use: the one given, or the pilot's estimate."""
-        return self._now().predictor.beta
+        beta: float = self.prepared().predictor.beta
+        return beta
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        own = {"head": self._head.rows, "scale": np.array(self._scale)}
-        if self._setting("beta") == "pilot":
-            own["pilot"] = np.array(self._pilot_beta())
-        return {**own, **joined({"memory": self._memory.state(), "random": self._random.state()})}
 
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._allocate(self.n_features_in_)
-        n_classes = len(self._index)
-        self._head.restore(arrays, n_classes)
-        self._memory.restore(part_of(arrays, "memory"), n_classes)
-        self._samples = int(self._memory.statistics.counts.sum())
-        if self._setting("beta") == "pilot" and "pilot" in arrays:  # version 0.1.0 took it from what was learned last
-            self._pilot = Pilot(float(take(arrays, "pilot", np.float64, (), 0, 1)))
-        self._scale = take_scale(arrays)
-        self._random.restore(part_of(arrays, "random"))
+def _pilot_beta(memory: VotingMemory, task_of_class: NDArray[np.int64], alpha_r: float, by_class: bool) -> float:
+    """The pilot's estimate; where the memory has no pilot set, one of the exemplars as they are now."""
+    if memory.pilot is None:
+        spread = memory.exemplars.statistics.spread_of_all() if by_class else None
+        memory.take_pilot(task_of_class, alpha_r, spread)
+    return memory.pilot_beta()
+
+
+def _given_beta(beta: float, memory: VotingMemory, task_of_class: NDArray[np.int64]) -> float:
+    return beta

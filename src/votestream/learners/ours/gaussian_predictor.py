@@ -13,13 +13,16 @@ from scipy.linalg.lapack import dsyevd
 
 from votestream import voting
 from votestream.compute.place import Array, Place, library_of, small_product
-from votestream.core.guard import leading
+from votestream.core.predictor import leading
+from votestream.core.state import State
 from votestream.core.vote import Vote
 from votestream.learners.ours.modules import DensitiesModule
 from votestream.learners.statistics.linear_rule import slices, softmax
-from votestream.learners.statistics.power import to_power
+from votestream.memory import GaussianMemory
+from votestream.memory.power import to_power
 from votestream.tracking.calibration import Calibration
 
+MANY = 2048  # classes; beyond, a shortlist is the faster way, but on a GPU
 CHUNK = 512  # classes that answer by one product, and are copied together
 WIDE = 64  # directions beyond which classes are prepared one by one, each by as many as it has
 FARTHEST = np.float32(1e15)  # standard deviations from the middle: farther rows are taken to be there
@@ -179,8 +182,28 @@ class GaussianPredictor:
     centre: Array
     whiten: Array
 
+    @staticmethod
+    def suits(n_classes: int, place: Place) -> bool:
+        """Whether this is the way to predict among so many classes."""
+        raise NotImplementedError
+
+    def updated(self, state: State[GaussianMemory], changed: set[int]) -> GaussianPredictor | None:
+        """With these classes as they are now; None where what is shared has moved on, or the way to predict."""
+        lasting = self.shared.held == state.memory.held() and self.suits(len(state.numbers), self.place)
+        return self.with_newest(state, changed) if lasting else None
+
+    def with_newest(self, state: State[GaussianMemory], classes: set[int]) -> GaussianPredictor:
+        """With these classes as they are now: their waiting rows are in their directions."""
+        return self.with_classes(
+            {number: self._entry(state.memory, number) for number in classes}, state.task_numbers()
+        )
+
+    def _entry(self, memory: GaussianMemory, number: int) -> Entry:
+        count, mean, factor = memory.class_now(number, self.shared.rank)
+        return prepare(self.shared, np.array([count]), mean[None], factor[None])
+
     def with_classes(self, entries: dict[int, Entry], task_of_class: NDArray[np.int64]) -> GaussianPredictor:
-        """With these classes as they are now."""
+        """With these classes in the place of those before."""
         raise NotImplementedError
 
     def log_densities(self, X: Array) -> Array:
@@ -248,6 +271,10 @@ class Densities(GaussianPredictor):
     """
 
     chunks: tuple[Chunk, ...]
+
+    @staticmethod
+    def suits(n_classes: int, place: Place) -> bool:
+        return n_classes <= MANY or place.device.type != "cpu"
 
     @classmethod
     def of(cls, n_classes: int, entry: Callable[[range], Entry], place: Place, **more: Any) -> Densities:

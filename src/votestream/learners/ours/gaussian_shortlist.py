@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from votestream.compute.place import converted, one_thread, stacked
-from votestream.learners.ours.gaussian_predictor import Entry, GaussianPredictor, Shared, runs
+from votestream.compute.place import Place, converted, one_thread, stacked
+from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, runs
 from votestream.learners.statistics.linear_rule import slices
 
-MANY = 2048  # classes; beyond, a shortlist is the faster way
 LISTED = 96  # classes on a row's shortlist, or a few more
 NEAR, FAR = np.float32(8), np.float32(40)  # nats behind the first class: nearer ones are always listed, farther never
 LONGEST = 4 * LISTED  # a row with a longer list gets the densities of all classes
@@ -42,6 +41,10 @@ class Shortlist(GaussianPredictor):
     table: NDArray[np.float32]  # (D + 2, C): times (z, |z|², 1) the mean parts
     directions: tuple[NDArray[np.float16], ...]  # H of each class, (r, D)
     across: tuple[NDArray[np.float32], ...]  # H m of each class, (r,)
+
+    @staticmethod
+    def suits(n_classes: int, place: Place) -> bool:
+        return not Densities.suits(n_classes, place)
 
     @classmethod
     def of(cls, n_classes: int, entry: Callable[[range], Entry], shared: Shared, **more: Any) -> Shortlist:

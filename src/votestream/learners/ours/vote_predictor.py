@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,13 +11,16 @@ from numpy.typing import NDArray
 
 from votestream import voting
 from votestream.compute.place import Array, Place, as_float64, library_of
+from votestream.core.state import State
 from votestream.core.vote import Vote
 from votestream.learners.exemplars.head import GrowingHead
 from votestream.learners.exemplars.modules import HeadModule, NearestModule
 from votestream.learners.ours.modules import NearestClassModule, VoteModule
+from votestream.learners.ours.voting_memory import VotingMemory, neighbours
 from votestream.learners.statistics.linear_rule import softmax
 
 DECISIONS = ("vote", "argmax", "nearest")
+BetaOf = Callable[[VotingMemory, NDArray[np.int64]], float]  # of the memory, and the task of each class
 
 
 class Ballot(NamedTuple):
@@ -45,6 +49,43 @@ class VotePredictor:
     by_task: voting.Neighbours
     by_class: voting.Neighbours | None  # for "nearest"
     beta: float
+    beta_of: BetaOf
+
+    @classmethod
+    def of(
+        cls, state: State[VotingMemory], decide_by: str, beta_of: BetaOf, before: VotePredictor | None = None
+    ) -> VotePredictor:
+        """What has not changed since the one before is taken from that."""
+        memory, task_of_class = state.memory, state.task_numbers()
+        head, store, place = memory.head, memory.exemplars.store, memory.head.place
+        if before is None or not np.array_equal(before.task_of_class, task_of_class):
+            before, table = None, place.put(voting.task_table(task_of_class))
+        else:
+            table = before.table
+        if before is not None and before.exemplars == store.version:
+            by_task, by_class = before.by_task, before.by_class
+        else:
+            by_task, by_class = neighbours(store.items, task_of_class[store.labels], len(table), place), None
+        if decide_by == "nearest" and by_class is None:
+            by_class = neighbours(store.items, store.labels, head.n_classes, place)
+        return cls(
+            decide_by=decide_by,
+            place=place,
+            head=head.frozen(),
+            norms=head.norms().clip(voting.EPS_N),
+            scale=memory.scale,
+            task_of_class=task_of_class,
+            table=table,
+            exemplars=store.version,
+            by_task=by_task,
+            by_class=by_class,
+            beta=beta_of(memory, task_of_class),
+            beta_of=beta_of,
+        )
+
+    def updated(self, state: State[VotingMemory], changed: set[int]) -> VotePredictor:
+        """For the state as it is now, from this one."""
+        return VotePredictor.of(state, self.decide_by, self.beta_of, before=self)
 
     def decide(self, X: NDArray[np.float32], near: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
         """`near` is the distance to each task's nearest exemplar, where it is known already."""
@@ -65,7 +106,8 @@ class VotePredictor:
         """
         rows, get = self.place.put(X), self.place.get
         if self.decide_by == "nearest":
-            return voting.prior(get(as_float64(self._class_distances(rows))))
+            by_class: NDArray[np.float64] = voting.prior(get(as_float64(self._class_distances(rows))))
+            return by_class
         logits = get(as_float64(self._logits(rows)))
         if self.decide_by == "argmax":
             return softmax(logits)
@@ -73,7 +115,8 @@ class VotePredictor:
         s, score = get(as_float64(ballot.s)), get(ballot.score)
         score = score / score.max(1, keepdims=True)
         shares = score[:, self.task_of_class] * np.exp(logits - s[:, self.task_of_class])
-        return shares / shares.sum(1, keepdims=True)
+        found: NDArray[np.float64] = shares / shares.sum(1, keepdims=True)
+        return found
 
     def vote(self, X: NDArray[np.float32], labels: NDArray[Any], calibration: object = None) -> Vote:
         """Its scores are no probabilities, so a calibration does not change them."""

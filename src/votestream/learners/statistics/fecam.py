@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from votestream.common.parameters import Ranges, real
 from votestream.compute.linalg import whitening
+from votestream.compute.place import Place
 from votestream.core.registry import register
-from votestream.io.array_checks import take_power
 from votestream.learners.statistics.metric_rule import MetricRule, row_lengths
 from votestream.learners.statistics.moment_learner import MomentLearner
-from votestream.learners.statistics.power import to_power
-from votestream.memory import ClassMoments
+from votestream.memory import Moments
 
 JITTER = 1e-6  # of a correlation matrix's unit diagonal: the shrunk one may still be singular
 
@@ -63,11 +62,10 @@ class FeCAM(MomentLearner):
     """
 
     scatter = "class"
-    _merged_alike = ("_unit", "_power")
     parameter_ranges: ClassVar[Ranges] = {"gamma": real(1e-9, 1e6), "tukey": real(1e-6, 100, "auto")}
-    _fixed = ("tukey",)
-    _test_growth = 1.05
-    block = 1024  # larger than others': a class's matrix is touched once a block, however few its rows
+    fixed_parameters = ("tukey",)
+    test_growth = 1.05
+    block = 1024  # rows merged at once: a class's matrix is written once a block, however few its rows
 
     def __init__(
         self,
@@ -87,18 +85,16 @@ class FeCAM(MomentLearner):
         self.device = device
         self.track = track
 
-    def _begin(self, X: NDArray[np.float32]) -> None:
-        super()._begin(X)
-        self._power = float((1.0 if (X[0] < 0).any() else 0.5) if self.tukey == "auto" else self.tukey)
+    def new_memory(self, width: int) -> Moments:
+        return Moments(width, self.scatter, self.block, self.tukey)
 
-    def _seen(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        return to_power(X, np.float32(self._power))
-
-    def _rule(self, moments: ClassMoments) -> MetricRule:
+    def new_predictor(self) -> MetricRule:
+        moments, power = self.memory_.now(), self.memory_.power
+        assert power is not None
         means = moments.means / row_lengths(moments.means)
         whiten = np.stack([self._metric(scatter) for scatter in moments.scatter])
         bias = np.zeros(len(means))  # the distance alone decides
-        return MetricRule.of(means, whiten, bias, self._place, self._power, unit_rows=True)
+        return MetricRule.of(means, whiten, bias, Place(self.device), power, unit_rows=True)
 
     def _metric(self, scatter: NDArray[np.float32]) -> NDArray[np.float32]:
         """Of the class's normalised covariance, which is the same whatever the scatter is divided by."""
@@ -111,10 +107,3 @@ class FeCAM(MomentLearner):
         deviation = np.sqrt(np.diag(sigma))
         correlation = sigma / np.outer(deviation, deviation) + JITTER * np.eye(width)
         return whitening(correlation).astype(np.float32)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"power": np.array(self._power), **super()._arrays()}
-
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._power, self._largest = take_power(arrays, np.float64)
-        super()._set_arrays(arrays)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import torch
 
 from votestream.common.parameters import Ranges, real
+from votestream.compute.place import Place
 from votestream.core.registry import register
-from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner
-from votestream.memory import GramSums
+from votestream.learners.statistics.linear_rule import onto_simplex
+from votestream.learners.statistics.random_features import (
+    Head,
+    Layer,
+    RandomFeaturesLearner,
+    RandomFeaturesRule,
+    RandomFeatureSums,
+)
 
 
 @register("foal")
-class FOAL(ScaledLearner):
+class FOAL(RandomFeaturesLearner):
     r"""Recursive least squares of the one-hot labels on random features h = sigmoid(x W / scale), W fixed.
 
     .. math::
@@ -59,8 +65,8 @@ class FOAL(ScaledLearner):
     """
 
     parameter_ranges: ClassVar[Ranges] = {"ridge": real(1e-12, 1e12)}
-    _fixed = ("projection", "scale")
-    _bearable = 30  # divided by a size that is nearly all mean, no row is far enough from another for the sigmoid
+    fixed_parameters = ("projection", "scale")
+    bearable_offset = 30  # divided by a size that is nearly all mean, no row is far enough from another for the sigmoid
 
     def __init__(
         self,
@@ -82,10 +88,16 @@ class FOAL(ScaledLearner):
         self.device = device
         self.track = track
 
-    def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
-        """W so that x W is about 1: where the sigmoid bends."""
-        return [Layer.drawn("sigmoid", width, M, width**-0.5 / self._scale, generator, self._place)]
+    def new_memory(self, width: int) -> RandomFeatureSums:
+        return RandomFeatureSums(width, self.projection, _draw, Place(self.device), self.seed, scale=self.scale)
 
-    def _heads(self, sums: Iterator[GramSums]) -> list[Head]:
-        G, Q = next(sums).system(len(self._index))
-        return [Head.solved(self._layers[0], G, Q, float(self.ridge), self._place)]
+    def new_predictor(self) -> RandomFeaturesRule:
+        memory = self.memory_
+        G, Q = next(memory.now()).system(len(self.state_.numbers))
+        head = Head.solved(memory.layers[0], G, Q, float(self.ridge), memory.place)
+        return RandomFeaturesRule([head], onto_simplex, memory.place)
+
+
+def _draw(width: int, n_random: int, scale: float, generator: torch.Generator, place: Place) -> list[Layer]:
+    """W so that x W is about 1: where the sigmoid bends."""
+    return [Layer.drawn("sigmoid", width, n_random, width**-0.5 / scale, generator, place)]

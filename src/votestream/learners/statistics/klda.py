@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 
 from votestream.common.parameters import Ranges, choice, real, whole
+from votestream.compute.place import Place
 from votestream.core.registry import register
 from votestream.core.settings import given_or_preset
 from votestream.learners.statistics.linear_rule import softmax
-from votestream.learners.statistics.random_features import Head, Layer, ScaledLearner, definite_solution
+from votestream.learners.statistics.random_features import (
+    Head,
+    Layer,
+    RandomFeaturesLearner,
+    RandomFeaturesRule,
+    RandomFeatureSums,
+    definite_solution,
+)
 from votestream.learners.statistics.shrinkage import oas
 from votestream.memory import ClassGramSums
 
@@ -20,7 +28,7 @@ WIDEST = 1e6  # gamma: beyond it no two rows are alike, and at some point float3
 
 
 @register("klda")
-class KLDA(ScaledLearner):
+class KLDA(RandomFeaturesLearner):
     r"""Linear discriminant analysis on random Fourier features of an RBF kernel, by several draws that are averaged.
 
     .. math::
@@ -66,16 +74,14 @@ class KLDA(ScaledLearner):
     True
     """
 
-    sums = ClassGramSums
-    _link = staticmethod(softmax)
     parameter_ranges: ClassVar[Ranges] = {
         "draws": whole(1, 1000),
         "gamma": real(1e-9, 1e6),  # beyond it no two rows are alike, and at some point float32 overflows
         "preset": choice(None, "paper"),
         "shrinkage": real(1e-12, 1, "oas"),
     }
-    _fixed: tuple[str, ...] = ("projection", "draws", "gamma", "scale", "preset")
-    _paper: ClassVar = {"projection": 5000, "draws": 5}
+    fixed_parameters: tuple[str, ...] = ("projection", "draws", "gamma", "scale", "preset")
+    paper: ClassVar[dict[str, Any]] = {"projection": 5000, "draws": 5}
 
     def __init__(
         self,
@@ -103,30 +109,39 @@ class KLDA(ScaledLearner):
         self.device = device
         self.track = track
 
-    def _n_features(self) -> int:
-        M: int = given_or_preset(self, "projection", self._paper)
-        return M
+    def new_memory(self, width: int) -> RandomFeatureSums:
+        n_random, draws = given_or_preset(self, "projection", self.paper), self.n_draws()
+        draw = partial(_draw, gamma=self.gamma, draws=draws)
+        return RandomFeatureSums(
+            width, n_random, draw, Place(self.device), self.seed, draws, kind=ClassGramSums, scale=self.scale
+        )
 
-    def _n_parts(self) -> int:
-        draws: int = given_or_preset(self, "draws", self._paper)
+    def n_draws(self) -> int:
+        """How many layers are drawn."""
+        draws: int = given_or_preset(self, "draws", self.paper)
         return draws
 
-    def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
-        scale = (2 * self.gamma / width) ** 0.5 / self._scale
-        return [Layer.drawn("cos", width, M, scale, generator, self._place) for _ in range(n_parts)]
-
-    def _heads(self, sums: Iterator[ClassGramSums]) -> list[Head]:
-        return [self._discriminant(layer, each) for layer, each in zip(self._layers, sums, strict=True)]
+    def new_predictor(self) -> RandomFeaturesRule:
+        memory = self.memory_
+        heads = [self._discriminant(layer, each) for layer, each in zip(memory.layers, memory.now(), strict=True)]
+        return RandomFeaturesRule(heads, softmax, memory.place)
 
     def _discriminant(self, layer: Layer, sums: ClassGramSums) -> Head:
         """Weights S' (m_c - m) and biases, about the overall mean m, which changes no decision and saves digits."""
-        S, means = sums.within(len(self._index))
+        S, means = sums.within(len(self.state_.numbers))
         shrinkage = oas(S, int(sums.counts.sum())) if self.shrinkage == "oas" else float(self.shrinkage)
         variance = max(float(S.diagonal().mean()), ROUNDING)  # classes of one sample have none
         shares = torch.from_numpy(sums.counts / sums.counts.sum()).to(S)
         centre = (means @ shares)[:, None]
         apart = means - centre
         weights, _ = definite_solution((1 - shrinkage) * S, apart, shrinkage * variance)
-        bias = -0.5 * (apart * weights).sum(0)
-        tables = (self._place.put(table.cpu().numpy()) for table in (weights, centre[:, 0], bias))
+        bias, place = -0.5 * (apart * weights).sum(0), self.memory_.place
+        tables = (place.put(table.cpu().numpy()) for table in (weights, centre[:, 0], bias))
         return Head(layer, next(tables), shrinkage, *tables)
+
+
+def _draw(
+    width: int, n_random: int, scale: float, generator: torch.Generator, place: Place, gamma: float, draws: int
+) -> list[Layer]:
+    spread = (2 * gamma / width) ** 0.5 / scale
+    return [Layer.drawn("cos", width, n_random, spread, generator, place) for _ in range(draws)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from votestream.compute.place import Array, Place, library_of
 from votestream.learners.statistics.linear_rule import slices, softmax
 from votestream.learners.statistics.modules import MetricModule
-from votestream.learners.statistics.power import to_power
+from votestream.memory.power import to_power
 
 
 class MetricRule(NamedTuple):
@@ -43,7 +43,8 @@ class MetricRule(NamedTuple):
         return cls(*tables, bias, place, power, unit_rows)
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        return self._scores(X).argmax(1)
+        found: NDArray[np.int64] = self._scores(X).argmax(1)
+        return found
 
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         return softmax(self._scores(X))

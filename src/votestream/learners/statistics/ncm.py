@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from votestream.compute.place import Place
 from votestream.core.registry import register
-from votestream.learners.statistics.moment_learner import LinearLearner
+from votestream.learners.statistics.linear_rule import MomentRule
+from votestream.learners.statistics.moment_learner import MomentLearner
 from votestream.memory import ClassMoments
 
 
 @register("ncm")
-class NearestClassMean(LinearLearner):
+class NearestClassMean(MomentLearner):
     r"""Keeps the mean of each class; the nearest mean, by Euclidean distance, decides.
 
     .. math:: \hat y = \arg\min_c \; \lVert x - \mu_c \rVert
@@ -50,12 +52,17 @@ class NearestClassMean(LinearLearner):
         self.device = device
         self.track = track
 
-    def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32]]:
-        return (moments.overall_mean().astype(np.float32),)
+    def new_predictor(self) -> MomentRule:
+        return MomentRule.of(self.memory_, _centre, _rows, Place(self.device))
 
-    def _rows(
-        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """|x - mean|² is smallest where mean.x - |mean|²/2 is largest, from any origin; here the overall mean."""
-        means = means - shared[0]
-        return means, -0.5 * (means**2).sum(1)
+
+def _centre(moments: ClassMoments) -> tuple[NDArray[np.float32]]:
+    return (moments.overall_mean().astype(np.float32),)
+
+
+def _rows(
+    shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """|x - mean|² is smallest where mean.x - |mean|²/2 is largest, from any origin; here the overall mean."""
+    means = means - shared[0]
+    return means, -0.5 * (means**2).sum(1)

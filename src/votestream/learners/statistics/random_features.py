@@ -15,14 +15,17 @@ from votestream.common.parameters import Ranges, real, whole
 from votestream.common.validation import warn_of_offsets
 from votestream.compute.place import Array, Place, library_of
 from votestream.core.learner import Learner
+from votestream.core.modules import log_softmax
+from votestream.core.state import State
 from votestream.io.array_checks import demand, take
 from votestream.io.model_files import joined, part_of
 from votestream.learners.statistics.linear_rule import onto_simplex, slices
-from votestream.learners.statistics.modules import MeanModule, RandomFeaturesModule, log_onto_simplex, log_softmax
-from votestream.memory import GramSums, Pending
+from votestream.learners.statistics.modules import MeanModule, RandomFeaturesModule, log_onto_simplex
+from votestream.memory import GramSums, Memory, Pending
 from votestream.memory.gram import ridge_solution
 
 FARTHEST = 2.0**24  # from 1, that a scale may be: the first rows are brought nearer
+BLOCK = 128  # rows whose products are added up at once
 LARGEST_W = 1 << 23  # numbers of all W, which are in no file, that a small file may have us draw
 
 
@@ -49,148 +52,147 @@ class Layer(NamedTuple):
         return cls(kind, place.put(W.numpy()), None if b is None else place.put(b.numpy()))
 
 
-class RandomFeaturesLearner(Learner):
-    """Keeps sums of products of random features h(x); a subclass draws the layers and has a `_heads` to decide by.
+# Of the width of rows, the number of random features, what rows are divided by, a generator and a place: the layers.
+Draw = Callable[[int, int, float, torch.Generator, Place], list[Layer]]
 
-    The layers are drawn from the seed and not in the file. Rows wait until a block of the stream is full; deciding
-    adds those that wait to a copy of the sums.
+
+class RandomFeatureSums(Memory):
+    """Sums of products of random features h(x). Rows wait until a block of the stream is full.
+
+    The layers are drawn by `draw` from the seed and are not in files. n_random: random features of a layer. n_parts:
+    how many sums are kept. kind: which ones. scale: what features are divided by first, for layers that bend at a
+    certain size of x; "auto" is the root mean square of the first row, as a power of two, so that models of similar
+    data have the same; None: features are taken as they are.
     """
 
-    block = 128
-    sums: type[GramSums] = GramSums
-    _link: Callable[[NDArray[np.float64]], NDArray[np.float64]] = staticmethod(onto_simplex)
-    _test_growth = 1.5
-    _bearable = 3e4  # means over variation of features; beyond it the sums, in float32, hold nothing else
-    projection: int
-    parameter_ranges: ClassVar[Ranges] = {"projection": whole(1, 10**6)}
+    def __init__(
+        self,
+        width: int,
+        n_random: int,
+        draw: Draw,
+        place: Place,
+        seed: int,
+        n_parts: int = 1,
+        kind: type[GramSums] = GramSums,
+        scale: float | str | None = None,
+        block: int = BLOCK,
+    ) -> None:
+        self.width = width
+        self.place = place
+        self.seed = seed
+        self.n_random = n_random
+        self.n_parts = n_parts
+        self._draw = draw
+        self._kind = kind
+        self._scale_param = scale
+        self._block = block
 
-    # ---- learning -------------------------------------------------------------------------------
+    def begin(self, rows: NDArray[np.float32], unit: float = 1.0) -> None:
+        self.scale = 1.0
+        if self._scale_param == "auto":
+            size = float(np.sqrt(np.square(rows[0], dtype=np.float64).mean()))
+            self.scale = 2.0 ** round(math.log2(size)) if size else 1.0
+        elif self._scale_param is not None:
+            self.scale = float(self._scale_param) * unit
+        self.scale = min(max(self.scale, 1 / FARTHEST), FARTHEST)
+        self._make_room()
 
-    def _begin(self, X: NDArray[np.float32]) -> None:
-        warn_of_offsets(X, common=self._bearable, differing=self._bearable)
-        self._allocate(X.shape[1], self._n_features(), self.seed, self._n_parts())
+    def begin_like(self, other: RandomFeatureSums) -> None:
+        """Make room, with the scale and the layers of another memory."""
+        self.scale, self.seed = other.scale, other.seed
+        self.n_random, self.n_parts = other.layers[0].W.shape[1], len(other.sums)
+        self._make_room()
 
-    def _n_features(self) -> int:
-        """M."""
-        return self.projection
+    def _make_room(self) -> None:
+        generator = torch.Generator().manual_seed(int(self.seed))
+        self.layers = self._draw(self.width, self.n_random, self.scale, generator, self.place)
+        self._draw_more(generator)
+        self.pending = Pending(self.width, self._block)
+        self.sums = [self._kind(self.n_random, self.place) for _ in range(self.n_parts)]
 
-    def _n_parts(self) -> int:
-        """How many sums are kept."""
-        return 1
+    def _draw_more(self, generator: torch.Generator) -> None:
+        """What else a kind of these sums draws."""
 
-    def _allocate(self, width: int, M: int, seed: int, n_parts: int) -> None:
-        self._place = Place(self.device)
-        self._drawn_with = seed
-        self._layers = self._drawn(width, M, n_parts, torch.Generator().manual_seed(int(seed)))
-        self._pending = Pending(width, self.block)
-        self._sums = [self.sums(M, self._place) for _ in range(n_parts)]
+    def add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        for rows, numbers in self.pending.add(X, classes):
+            self._add_block(rows, numbers)
 
-    def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
-        raise NotImplementedError
-
-    def _learn(self, X: NDArray[np.float32], classes: NDArray[np.int64], offset: int) -> None:
-        for rows, numbers in self._pending.add(X, classes):
-            self._add(rows, numbers)
-
-    def _add(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
-        for sums, more in zip(self._sums, self._parts(X, classes), strict=True):
+    def _add_block(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> None:
+        for sums, more in zip(self.sums, self._parts(X, classes), strict=True):
             sums.add(*more)
 
     def _parts(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> list[tuple[Array, NDArray[np.int64]]]:
         """Of a block's rows, the random features and classes that go to each of the sums; here one for each layer."""
-        rows = self._place.put(X)
-        return [(layer(rows), classes) for layer in self._layers]
+        rows = self.place.put(X)
+        return [(layer(rows), classes) for layer in self.layers]
 
-    # ---- deciding -------------------------------------------------------------------------------
+    def now(self) -> Iterator[Any]:
+        """The sums of all rows, in float64, not this memory's own; one by one, as each takes much memory."""
+        waiting = self._parts(self.pending.rows, self.pending.classes)
+        return (sums.with_more(*more) for sums, more in zip(self.sums, waiting, strict=True))
 
-    def _predictor(self) -> RandomFeaturesRule:
-        waiting = self._parts(self._pending.rows, self._pending.classes)
-        now = (sums.with_more(*more) for sums, more in zip(self._sums, waiting, strict=True))
-        return RandomFeaturesRule(self._heads(now), self._link, self._place)
-
-    def _heads(self, sums: Iterator[Any]) -> list[Head]:
-        """What decides, from the sums of all rows, in float64, which are not the learner's own.
-
-        They come one by one, as each takes much memory.
-        """
-        raise NotImplementedError
-
-    # ---- corrections ----------------------------------------------------------------------------
-
-    mergeable = True
-    _merged_alike: tuple[str, ...] = ("_unit", "_drawn_with")
-    _why_not = "its sums mix the random features of all classes; teach a new model"
-
-    def _join(self, number: int, into: int) -> None:
-        self._settle()
-        for sums in self._sums:
+    def join(self, number: int, into: int) -> None:
+        """Make the class a part of another; afterwards classes above `number` count one less."""
+        self.settle()
+        for sums in self.sums:
             sums.join(number, into)
 
-    def _merge(self, other: RandomFeaturesLearner, numbers: NDArray[np.int64]) -> None:
-        self._settle()
-        waiting = other._parts(other._pending.rows, other._pending.classes)
-        for sums, theirs, (H, own) in zip(self._sums, other._sums, waiting, strict=True):
+    def merge(self, other: RandomFeatureSums, numbers: NDArray[np.int64]) -> None:
+        """Add the sums of another stream; its class i is class numbers[i] here."""
+        self.settle()
+        waiting = other._parts(other.pending.rows, other.pending.classes)
+        for sums, theirs, (H, own) in zip(self.sums, other.sums, waiting, strict=True):
             sums.merge(theirs, numbers)
             sums.add(H, numbers[own])
 
-    def _begin_like(self, other: RandomFeaturesLearner) -> None:
-        super()._begin_like(other)
-        width, M = other._layers[0].W.shape
-        self._allocate(width, M, other._drawn_with, len(other._sums))
+    def shared_traits(self) -> dict[str, Any]:
+        """The seed that the layers are drawn with, and what features are divided by."""
+        return {"seed": self.seed, "scale": self.scale}
 
-    def _settle(self) -> None:
-        self._add(self._pending.rows, self._pending.classes)
-        self._pending.drop()
+    def settle(self) -> None:
+        """Add the rows that wait."""
+        self._add_block(self.pending.rows, self.pending.classes)
+        self.pending.drop()
 
-    # ---- what was learned -----------------------------------------------------------------------
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        parts = {f"part{number}": sums.state() for number, sums in enumerate(self.sums)}
+        scale = {} if self._scale_param is None else {"scale": np.array(self.scale)}
+        return {**scale, "seed": np.array(self.seed), **joined({"pending": self.pending.state(), **parts})}
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        parts = {f"part{number}": sums.state() for number, sums in enumerate(self._sums)}
-        return {"seed": np.array(self._drawn_with), **joined({"pending": self._pending.state(), **parts})}
-
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        n_classes, n_parts = len(self._index), self._n_parts_in(arrays)
-        M = len(take(arrays, "part0.G", np.float32, (None, None), -np.inf, np.inf))
-        seed = int(take(arrays, "seed", np.int64, (), low=-(2**63)))
+    def restore(self, arrays: dict[str, NDArray[Any]], n_classes: int) -> None:
+        self.scale = 1.0
+        if self._scale_param is not None:
+            self.scale = float(take(arrays, "scale", np.float64, (), 1 / FARTHEST, FARTHEST))
+        self.n_parts = self._checked_parts(sum(name.endswith(".G") for name in arrays))
+        self.n_random = len(take(arrays, "part0.G", np.float32, (None, None), -np.inf, np.inf))
+        self.seed = int(take(arrays, "seed", np.int64, (), low=-(2**63)))
         held = sum(array.nbytes for array in arrays.values())
-        fits = n_parts * self.n_features_in_ * M <= max(LARGEST_W, held)
-        demand(fits, f"{self.n_features_in_} features do not fit a file that holds {held} bytes")
-        self._allocate(self.n_features_in_, M, seed, n_parts)
-        for number, sums in enumerate(self._sums):
+        fits = self.n_parts * self.width * self.n_random <= max(LARGEST_W, held)
+        demand(fits, f"{self.width} features do not fit a file that holds {held} bytes")
+        self._make_room()
+        for number, sums in enumerate(self.sums):
             sums.restore(part_of(arrays, f"part{number}"), n_classes)
-        merged = max(sums.n_classes for sums in self._sums)
-        self._pending.restore(part_of(arrays, "pending"), merged, n_classes)
+        self.pending.restore(part_of(arrays, "pending"), max(sums.n_classes for sums in self.sums), n_classes)
 
-    def _n_parts_in(self, arrays: dict[str, NDArray[Any]]) -> int:
-        found, wanted = sum(name.endswith(".G") for name in arrays), self._n_parts()
-        demand(found == wanted, f"there are {found} sums of products, but there must be {wanted}")
-        return wanted
+    def _checked_parts(self, found: int) -> int:
+        """How many sums there are, of so many in a file."""
+        demand(found == self.n_parts, f"there are {found} sums of products, but there must be {self.n_parts}")
+        return found
 
 
-class ScaledLearner(RandomFeaturesLearner):
-    """For layers that bend at a certain size of x: features are divided by `scale` first.
+class RandomFeaturesLearner(Learner[RandomFeatureSums]):
+    """Keeps sums of products of random features; a subclass says which, and solves for how to predict by them."""
 
-    "auto" is the root mean square of the first row, as a power of two, so that models of similar data have the same.
-    """
+    test_growth = 1.5
+    why_not = "its sums mix the random features of all classes; teach a new model"
+    bearable_offset: float = 3e4  # means over variation of features; beyond it the sums, in float32, hold nothing else
+    projection: int
+    parameter_ranges: ClassVar[Ranges] = {"projection": whole(1, 10**6), "scale": real(1e-12, 1e12, "auto")}
 
-    scale: float | str
-    _merged_alike = ("_unit", "_drawn_with", "_scale")
-    parameter_ranges: ClassVar[Ranges] = {"scale": real(1e-12, 1e12, "auto")}
-
-    def _begin(self, X: NDArray[np.float32]) -> None:
-        size = float(np.sqrt(np.square(X[0], dtype=np.float64).mean()))
-        self._scale = 2.0 ** round(math.log2(size)) if size else 1.0
-        if self.scale != "auto":
-            self._scale = float(self.scale) * self._unit
-        self._scale = min(max(self._scale, 1 / FARTHEST), FARTHEST)
-        super()._begin(X)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"scale": np.array(self._scale), **super()._arrays()}
-
-    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._scale = float(take(arrays, "scale", np.float64, (), 1 / FARTHEST, FARTHEST))
-        super()._set_arrays(arrays)
+    def begin(self, rows: NDArray[Any], unit: float, names: Any = None, like: Any = None) -> State[RandomFeatureSums]:
+        if like is None:
+            warn_of_offsets(rows[: self.batch_size], common=self.bearable_offset, differing=self.bearable_offset)
+        return super().begin(rows, unit, names, like)
 
 
 class Head(NamedTuple):
@@ -229,7 +231,8 @@ class RandomFeaturesRule(NamedTuple):
 
     def decide(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         if len(self.heads) > 1:
-            return self.probabilities(X).argmax(1)
+            found: NDArray[np.int64] = self.probabilities(X).argmax(1)
+            return found
         return np.concatenate([self.place.get(scores.argmax(1)) for scores in self._scores(self.heads[0], X)])
 
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:

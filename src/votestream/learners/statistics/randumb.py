@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from votestream.core.registry import register
 from votestream.learners.statistics.klda import KLDA
@@ -52,9 +52,8 @@ class RanDumb(KLDA):
     True
     """
 
-    draws = 1
-    _fixed = ("projection", "gamma", "scale", "preset")
-    _paper: ClassVar = {"projection": 25_000}
+    fixed_parameters = ("projection", "gamma", "scale", "preset")
+    paper: ClassVar[dict[str, Any]] = {"projection": 25_000}
 
     def __init__(
         self,
@@ -80,5 +79,5 @@ class RanDumb(KLDA):
         self.device = device
         self.track = track
 
-    def _n_parts(self) -> int:
-        return self.draws
+    def n_draws(self) -> int:
+        return 1

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from votestream.common.parameters import Ranges, choice, real
-from votestream.compute.place import Array
+from votestream.compute.place import Array, Place
 from votestream.core.guard import learned
 from votestream.core.registry import register
 from votestream.core.settings import given_or_preset
 from votestream.io.array_checks import demand
-from votestream.learners.statistics.random_features import Head, Layer, RandomFeaturesLearner
-from votestream.memory import GramSums
+from votestream.learners.statistics.linear_rule import onto_simplex
+from votestream.learners.statistics.random_features import (
+    Head,
+    Layer,
+    RandomFeaturesLearner,
+    RandomFeaturesRule,
+    RandomFeatureSums,
+)
 from votestream.memory.gram import System, ridge_solution
 
 RIDGES = [10.0**power for power in range(-8, 9)]
@@ -69,9 +74,8 @@ class RanPAC(RandomFeaturesLearner):
     """
 
     parameter_ranges: ClassVar[Ranges] = {"ridge": real(1e-12, 1e12, "held-out"), "preset": choice(None, "paper")}
-    _fixed = ("projection", "preset")
-    block = BLOCK
-    _bearable = 100  # the squares of what random features share swamp the rest in float32
+    fixed_parameters = ("projection", "preset")
+    bearable_offset = 100  # the squares of what random features share swamp the rest in float32
 
     def __init__(
         self,
@@ -93,34 +97,20 @@ class RanPAC(RandomFeaturesLearner):
         self.device = device
         self.track = track
 
-    def _n_features(self) -> int:
-        M: int = given_or_preset(self, "projection", PAPER)
-        return M
+    def new_memory(self, width: int) -> HeldOutSums:
+        n_random = given_or_preset(self, "projection", PAPER)
+        n_parts = 1 + (self.ridge == "held-out")
+        return HeldOutSums(width, n_random, _draw, Place(self.device), self.seed, n_parts, block=BLOCK)
 
-    def _n_parts(self) -> int:
-        return 1 + (self.ridge == "held-out")
-
-    def _drawn(self, width: int, M: int, n_parts: int, generator: torch.Generator) -> list[Layer]:
-        layer = Layer.drawn("relu", width, M, 1.0, generator, self._place)
-        self._part = np.zeros(BLOCK, np.int64)  # of each place in a block: 1 is held out
-        self._part[torch.randperm(BLOCK, generator=generator)[: BLOCK // 5].numpy()] = n_parts - 1
-        return [layer]
-
-    def _parts(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> list[tuple[Array, NDArray[np.int64]]]:
-        """What is learned from and, where lambda is chosen, what is held out."""
-        [(H, _)], part = super()._parts(X, classes), self._part[: len(X)]
-        if len(self._sums) == 1:
-            return [(H, classes)]
-        owners = [np.flatnonzero(part == number) for number in range(len(self._sums))]
-        return [(H[self._place.put(own)], classes[own]) for own in owners]
-
-    def _heads(self, sums: Iterator[GramSums]) -> list[Head]:
-        (G, Q), *held_out = [each.system(len(self._index)) for each in sums]
+    def new_predictor(self) -> RandomFeaturesRule:
+        memory, n_classes = self.memory_, len(self.state_.numbers)
+        (G, Q), *held_out = [each.system(n_classes) for each in memory.now()]
         ridge = self._choose(G, Q, held_out) if self.ridge == "held-out" else float(self.ridge)
         for more_G, more_Q in held_out:
             G += more_G
             Q += more_Q
-        return [Head.solved(self._layers[0], G, Q, ridge, self._place)]
+        head = Head.solved(memory.layers[0], G, Q, ridge, memory.place)
+        return RandomFeaturesRule([head], onto_simplex, memory.place)
 
     def _choose(self, G: torch.Tensor, Q: torch.Tensor, held_out: list[System]) -> float:
         """lambda with the least squared error on what was held out: tr(W^T G' W) - 2 tr(W^T Q') and a constant."""
@@ -136,10 +126,29 @@ class RanPAC(RandomFeaturesLearner):
     @learned
     def ridge_(self) -> float:
         """The lambda in use: the one given, or the one chosen."""
-        return self._now().predictor.heads[0].found
+        found: float = self.prepared().predictor.heads[0].found
+        return found
 
-    def _n_parts_in(self, arrays: dict[str, NDArray[Any]]) -> int:
+
+class HeldOutSums(RandomFeatureSums):
+    """Sums of the rows that are learned from and, where lambda is to be chosen, of those that are held out."""
+
+    def _draw_more(self, generator: torch.Generator) -> None:
+        self.part = np.zeros(BLOCK, np.int64)  # of each place in a block: 1 is held out
+        self.part[torch.randperm(BLOCK, generator=generator)[: BLOCK // 5].numpy()] = self.n_parts - 1
+
+    def _parts(self, X: NDArray[np.float32], classes: NDArray[np.int64]) -> list[tuple[Array, NDArray[np.int64]]]:
+        [(H, _)], part = super()._parts(X, classes), self.part[: len(X)]
+        if len(self.sums) == 1:
+            return [(H, classes)]
+        owners = [np.flatnonzero(part == number) for number in range(len(self.sums))]
+        return [(H[self.place.put(own)], classes[own]) for own in owners]
+
+    def _checked_parts(self, found: int) -> int:
         """Lambda may be given once something was held out, but not the other way round."""
-        n_parts = 1 + ("part1.G" in arrays)
-        demand(n_parts == 2 or self.ridge != "held-out", "ridge is 'held-out', but nothing was held out")
-        return n_parts
+        demand(found == 2 or self.n_parts == 1, "ridge is 'held-out', but nothing was held out")
+        return 1 + (found > 1)
+
+
+def _draw(width: int, n_random: int, scale: float, generator: torch.Generator, place: Place) -> list[Layer]:
+    return [Layer.drawn("relu", width, n_random, 1.0, generator, place)]

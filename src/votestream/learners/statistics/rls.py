@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,15 +10,16 @@ from numpy.typing import NDArray
 
 from votestream.common.parameters import Ranges, real
 from votestream.compute.linalg import inverse
+from votestream.compute.place import Place
 from votestream.core.guard import learned
 from votestream.core.registry import register
-from votestream.learners.statistics.linear_rule import onto_simplex
-from votestream.learners.statistics.moment_learner import LinearLearner
+from votestream.learners.statistics.linear_rule import MomentRule, onto_simplex
+from votestream.learners.statistics.moment_learner import MomentLearner
 from votestream.memory import ClassMoments
 
 
 @register("rls")
-class StreamingRidge(LinearLearner):
+class StreamingRidge(MomentLearner):
     r"""Ridge regression of the one-hot labels on the features, over the whole stream, with an intercept.
 
     .. math::
@@ -73,28 +75,32 @@ class StreamingRidge(LinearLearner):
         self.device = device
         self.track = track
 
-    _link = staticmethod(onto_simplex)
-
-    def _shared(
-        self, moments: ClassMoments
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64], int]:
-        """The overall mean in float32, and as it is; (G + lambda I)^-1; the number of samples."""
-        mean = moments.overall_mean()
-        between = moments.means - mean
-        G = moments.scatter + between.T @ (between * moments.counts[:, None])
-        size = float(np.trace(G)) / len(G) or 1.0  # constant features have none
-        G += self.ridge * size * np.eye(len(G))
-        return mean.astype(np.float32), mean, inverse(G), int(moments.counts.sum())
-
-    def _rows(
-        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """G^-1 times the column of Q, and the class's share of the samples."""
-        centre, mean, inverted, total = shared
-        weights = ((means - mean) * counts[:, None]) @ inverted
-        return weights, counts / total + weights @ (centre - mean)
+    def new_predictor(self) -> MomentRule:
+        shared = partial(_shared, ridge=self.ridge)
+        return MomentRule.of(self.memory_, shared, _rows, Place(self.device), onto_simplex)
 
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """W, (C, D), as `classes_`."""
-        return self._sorted(self._now().predictor.weights) * np.float32(self._unit)
+        return self.by_class(self.prepared().predictor.weights) * np.float32(self.state_.unit)
+
+
+def _shared(
+    moments: ClassMoments, ridge: float
+) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64], int]:
+    """The overall mean in float32, and as it is; (G + lambda I)^-1; the number of samples."""
+    mean = moments.overall_mean()
+    between = moments.means - mean
+    G = moments.scatter + between.T @ (between * moments.counts[:, None])
+    size = float(np.trace(G)) / len(G) or 1.0  # constant features have none
+    G += ridge * size * np.eye(len(G))
+    return mean.astype(np.float32), mean, inverse(G), int(moments.counts.sum())
+
+
+def _rows(
+    shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """G^-1 times the column of Q, and the class's share of the samples."""
+    centre, mean, inverted, total = shared
+    weights = ((means - mean) * counts[:, None]) @ inverted
+    return weights, counts / total + weights @ (centre - mean)

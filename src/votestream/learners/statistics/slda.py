@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,15 +10,17 @@ from numpy.typing import NDArray
 
 from votestream.common.parameters import SWITCH, Ranges, real
 from votestream.compute.linalg import inverse
+from votestream.compute.place import Place
 from votestream.core.guard import learned
 from votestream.core.registry import register
-from votestream.learners.statistics.moment_learner import LinearLearner
+from votestream.learners.statistics.linear_rule import MomentRule
+from votestream.learners.statistics.moment_learner import MomentLearner
 from votestream.learners.statistics.shrinkage import oas
 from votestream.memory import ClassMoments
 
 
 @register("slda")
-class StreamingLDA(LinearLearner):
+class StreamingLDA(MomentLearner):
     r"""Class means and one covariance that all classes share; the linear discriminant decides.
 
     .. math::
@@ -75,32 +78,39 @@ class StreamingLDA(LinearLearner):
         self.device = device
         self.track = track
 
-    def _shared(self, moments: ClassMoments) -> tuple[NDArray[np.float32], NDArray[np.float64], int]:
-        """The overall mean, Lambda, and the number of samples."""
-        total = int(moments.counts.sum())
-        sigma = moments.scatter / total
-        variance = float(np.trace(sigma)) / len(sigma) or 1.0  # classes of one sample have none: all directions equal
-        epsilon = oas(sigma, total) if self.shrinkage == "oas" else float(self.shrinkage)
-        shrunk = (1 - epsilon) * sigma + epsilon * variance * np.eye(len(sigma))
-        return moments.overall_mean().astype(np.float32), inverse(shrunk), total
-
-    def _rows(
-        self, shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """w = Lambda mean, b = -mean.Lambda mean / 2; both from the overall mean, which changes no decision."""
-        centre, Lambda, total = shared
-        means = means - centre
-        weights = means @ Lambda
-        bias = -0.5 * (weights * means).sum(1)
-        return weights, bias + np.log(counts / total) if self.prior else bias
+    def new_predictor(self) -> MomentRule:
+        shared, rows = partial(_shared, shrinkage=self.shrinkage), partial(_rows, prior=self.prior)
+        return MomentRule.of(self.memory_, shared, rows, Place(self.device))
 
     @learned
     def weights_(self) -> NDArray[np.float32]:
         """Rows of the discriminant, (C, D), as `classes_`."""
-        return self._sorted(self._now().predictor.weights) * np.float32(self._unit)
+        return self.by_class(self.prepared().predictor.weights) * np.float32(self.state_.unit)
 
     @learned
     def covariance_(self) -> NDArray[np.float64]:
         """Sigma, within the classes, before shrinking, (D, D)."""
-        moments = self._moments()
-        return moments.scatter / moments.counts.sum() / self._unit**2
+        moments = self.memory_.now()
+        found: NDArray[np.float64] = moments.scatter / moments.counts.sum() / self.state_.unit**2
+        return found
+
+
+def _shared(moments: ClassMoments, shrinkage: float | str) -> tuple[NDArray[np.float32], NDArray[np.float64], int]:
+    """The overall mean, Lambda, and the number of samples."""
+    total = int(moments.counts.sum())
+    sigma = moments.scatter / total
+    variance = float(np.trace(sigma)) / len(sigma) or 1.0  # classes of one sample have none: all directions equal
+    epsilon = oas(sigma, total) if shrinkage == "oas" else float(shrinkage)
+    shrunk = (1 - epsilon) * sigma + epsilon * variance * np.eye(len(sigma))
+    return moments.overall_mean().astype(np.float32), inverse(shrunk), total
+
+
+def _rows(
+    shared: Any, counts: NDArray[np.int64], means: NDArray[np.float64], prior: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """w = Lambda mean, b = -mean.Lambda mean / 2; both from the overall mean, which changes no decision."""
+    centre, Lambda, total = shared
+    means = means - centre
+    weights = means @ Lambda
+    bias = -0.5 * (weights * means).sum(1)
+    return weights, bias + np.log(counts / total) if prior else bias

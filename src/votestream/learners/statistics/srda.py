@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from votestream.common.parameters import SWITCH, Ranges, real
 from votestream.compute.linalg import whitening
+from votestream.compute.place import Place
 from votestream.core.guard import learned
 from votestream.core.registry import register
 from votestream.learners.statistics.metric_rule import MetricRule
 from votestream.learners.statistics.moment_learner import MomentLearner
-from votestream.memory import ClassMoments
+from votestream.memory import Moments
 
 
 @register("srda")
@@ -61,8 +62,8 @@ class StreamingRDA(MomentLearner):
 
     scatter = "class"
     parameter_ranges: ClassVar[Ranges] = {"alpha": real(0, 1), "shrinkage": real(1e-12, 1), "prior": SWITCH}
-    _test_growth = 1.05
-    block = 1024  # as FeCAM's: a class's matrix is touched once a block, however few its rows
+    test_growth = 1.05
+    block = 1024  # rows merged at once, as FeCAM's: a class's matrix is touched once a block, however few its rows
 
     def __init__(
         self,
@@ -84,7 +85,11 @@ class StreamingRDA(MomentLearner):
         self.device = device
         self.track = track
 
-    def _rule(self, moments: ClassMoments) -> MetricRule:
+    def new_memory(self, width: int) -> Moments:
+        return Moments(width, self.scatter, self.block)
+
+    def new_predictor(self) -> MetricRule:
+        moments = self.memory_.now()
         counts, width = moments.counts, moments.width
         shared = moments.scatter.sum(0, dtype=np.float64) / counts.sum()
         variance = float(np.trace(shared)) / width or 1.0  # classes of one sample have none: all directions equal
@@ -95,10 +100,10 @@ class StreamingRDA(MomentLearner):
             own = whitening(base + (1 - self.shrinkage) * self.alpha / count * scatter)
             whiten[number] = own
             bias[number] += np.log(own.diagonal()).sum()  # of 1 / root of the determinant: it is triangular
-        return MetricRule.of(moments.means, whiten, bias, self._place)
+        return MetricRule.of(moments.means, whiten, bias, Place(self.device))
 
     @learned
     def covariances_(self) -> NDArray[np.float64]:
         """Sigma_c, before shrinking, (C, D, D), as `classes_`."""
-        moments = self._moments()
-        return self._sorted(moments.scatter / moments.counts[:, None, None]) / self._unit**2
+        moments = self.memory_.now()
+        return self.by_class(moments.scatter / moments.counts[:, None, None]) / self.state_.unit**2

@@ -40,7 +40,8 @@ def held_bytes(value: Any, seen: set[int] | None = None) -> int:
     if address in seen:
         return 0
     seen.add(address)
-    return size
+    found: int = size
+    return found
 
 
 def _parts_of(value: Any) -> list[Any]:

@@ -14,7 +14,7 @@ NAMES = np.array([f"class {letter}" for letter in "fbdaceghlkij"])  # not in the
 WIDTH = 24
 SMALLER: dict[str, Any] = {name: {"projection": 300} for name in ("ranpac", "foal", "klda", "randumb")}
 ON_FEATURES = [name for name in vs.list_learners() if vs.create(name).input == "features"]
-OUTPUTS = ["class", "probabilities", "unknown_score"]
+OUTPUTS = ["class", "probabilities", "unknown_score", "confidence"]
 
 
 def in_onnxruntime(path, rows, outputs):
@@ -52,7 +52,8 @@ class Case(NamedTuple):
     @classmethod
     def of(cls, model, path, rows):
         learner = getattr(model, "learner_", model)
-        unknown = model.unknown_score(rows) if getattr(learner, "track", False) else None
+        track = getattr(learner, "track", False)
+        unknown = np.stack((model.unknown_score(rows), model.confidence(rows))) if track else None
         return cls(model, path, rows, model.predict(rows), model.predict_proba(rows), unknown)
 
     def in_program(self, program):
@@ -60,7 +61,8 @@ class Case(NamedTuple):
         outputs = OUTPUTS[:2] if self.unknown is None else OUTPUTS
         numbers, shares, *unknown = PROGRAMS[program](self.path, self.rows, outputs)
         if unknown:
-            check_ranks(unknown[0], self.unknown)
+            check_ranks(unknown[0], self.unknown[0])
+            np.testing.assert_allclose(np.reshape(unknown[1], -1), self.unknown[1], atol=1e-3)
         return np.reshape(numbers, -1).astype(int), np.reshape(shares, self.shares.shape)
 
 

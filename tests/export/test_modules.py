@@ -42,7 +42,8 @@ def differs(model, X):
         chosen, shares, *unknown = module(torch.tensor(X))
     assert model.classes_[chosen.numpy()].tolist() == model.predict(X).tolist()
     if unknown:
-        np.testing.assert_allclose(unknown[0].numpy(), model.unknown_score(X), atol=1e-6)
+        np.testing.assert_allclose(unknown[0].numpy(), model.unknown_score(X), atol=1e-4)
+        np.testing.assert_allclose(unknown[1].numpy(), model.confidence(X), atol=1e-4)
     return np.abs(shares.numpy() - model.predict_proba(X)).max()
 
 

@@ -211,8 +211,10 @@ DAMAGE = {
     "track.moments.held_samples": lambda a: a * 99,
     "track.moments.scatter.0": lambda a: -a - 1,
     "track.moments.held.0": lambda a: a * np.float32(np.nan),
-    "track.strangeness.table": lambda a: a[:1],
-    "track.strangeness.tested": lambda a: -a,
+    "track.ood.table": lambda a: a[:1],
+    "track.ood.tested": lambda a: -a,
+    "track.left_out.table": lambda a: a[:1],
+    "track.left_out.tested": lambda a: -a,
     "track.drift.table": lambda a: -a - 1,
 }
 

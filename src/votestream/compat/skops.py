@@ -41,7 +41,7 @@ TRUSTED = [
     "votestream.tracking.tallies.Lately",
     "votestream.tracking.tracker.Tracker",
     "votestream.tracking.unit_moments.UnitMoments",
-    "votestream.tracking.unknowns.NewestStrangeness",
+    "votestream.tracking.unknowns.NewestScores",
     "votestream.memory.gaussians.ClassGaussians",
     "votestream.memory.gram.ClassGramSums",
     "votestream.memory.gram.GramSums",

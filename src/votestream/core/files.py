@@ -26,6 +26,7 @@ from votestream.io.file_header import (
     checked_unit,
     checked_width,
 )
+from votestream.io.migrations import upgraded_arrays
 
 if TYPE_CHECKING:
     from votestream.core.learner import Learner
@@ -101,6 +102,7 @@ def from_file(
     if "feature_names" in header:
         state.feature_names = checked_feature_names(header["feature_names"], width)
     model.take_over(state)
+    arrays = upgraded_arrays(arrays)
     record = model_files.part_of(arrays, TRACK)
     own = {name: array for name, array in arrays.items() if not name.startswith(f"{TRACK}.")}
     state.memory.restore(own, len(numbers))

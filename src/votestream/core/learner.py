@@ -39,6 +39,7 @@ from votestream.core.weights import refuse_weights, repeated
 from votestream.memory import Forgets, Joins, Merges
 from votestream.memory.held_bytes import held_bytes
 from votestream.tracking import TrackReport
+from votestream.tracking.unknowns import UNKNOWN_SHARE
 
 
 class Learner(ClassifierMixin, BaseEstimator, Generic[M]):  # type: ignore[misc]
@@ -300,6 +301,27 @@ class Learner(ClassifierMixin, BaseEstimator, Generic[M]):  # type: ignore[misc]
         """
         rows, now = self.query(X), self.prepared()
         return now.unknown_scores(rows)
+
+    def confidence(self, X: ArrayLike, unknown_share: float = UNKNOWN_SHARE) -> NDArray[np.float64]:
+        """The probability that each row is of a known class and `predict` names the right one. Needs `track=True`.
+
+        `predict_proba` is about known classes alone. Here unknown ones count: `unknown_share` is the share of rows of
+        classes never learned among those that are asked about. nan where the model cannot know yet: with one class, or
+        one sample of each.
+
+        >>> import numpy as np, votestream as vs
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(300) % 3
+        >>> model = vs.GaussianVoting(track=True).partial_fit(rng.normal(size=(300, 8)) + 5 * np.eye(8)[y], y)
+        >>> known, unknown = 5 * np.eye(8)[[0, 7]]
+        >>> model.confidence([known, unknown]).round(1).tolist()
+        [1.0, 0.1]
+        """
+        rows, now = self.query(X), self.prepared()
+        if not now.live:
+            return now.confidence(rows, unknown_share)
+        with self.guard.lock:
+            return self.prepared().confidence(rows, unknown_share)
 
     # ---- correcting -----------------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ class SnapshotModule(Holding):
     """Predicts as users see it: classes by their place in `classes_`, probabilities calibrated, in that order too.
 
     Rows (n, D), or images as the network reads them, to the class (n,) int64, the probabilities (n, C) float32 and,
-    where there is a track record, the unknown scores (n,) float32.
+    where there is a track record, the unknown scores and the confidence, (n,) float32 both.
     """
 
     place: Tensor
@@ -99,7 +99,10 @@ class SnapshotModule(Holding):
         if self.calibration is not None:
             log = self.calibration(log)
         decided = self.place[chosen], log[:, self.order].softmax(1)
-        return decided if self.unknowns is None else (*decided, self.unknowns(rows))
+        if self.unknowns is None:
+            return decided
+        unknown, known = self.unknowns(rows)
+        return (*decided, unknown, known * decided[1].amax(1))
 
     def _log_scores(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         if isinstance(self.predictor, LogScoresModule):

@@ -75,6 +75,17 @@ class Prepared(NamedTuple):
             )
         return self.answers.unknowns.scores(X)
 
+    def confidence(self, X: NDArray[Any], unknown_share: float) -> NDArray[np.float64]:
+        """(n,) in [0, 1], or nan."""
+        if self.answers is None:
+            raise ValueError("confidence needs a track record, which this model has not kept: make it with track=True")
+        if not 0 < unknown_share < 1:
+            raise ValueError(f"unknown_share must be between 0 and 1, got {unknown_share!r}")
+        if not self.answers.unknowns.can_tell:
+            return np.full(len(X), np.nan)
+        largest: NDArray[np.float64] = self.probabilities(X).max(1)
+        return largest * self.answers.unknowns.known(X, unknown_share)
+
 
 def leading(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of classes with the same largest probability the first gets a little more, so that it leads in any order.

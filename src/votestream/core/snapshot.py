@@ -15,6 +15,7 @@ from votestream.common.validation import as_features, check_column_names, in_uni
 from votestream.core.modules import SnapshotModule
 from votestream.core.predictor import Prepared
 from votestream.core.vote import Vote
+from votestream.tracking.unknowns import UNKNOWN_SHARE
 
 if TYPE_CHECKING:
     from votestream.core.learner import Learner
@@ -78,6 +79,10 @@ class Snapshot(ClassifierMixin):  # type: ignore[misc]
     def unknown_score(self, X: Any) -> NDArray[np.float64]:
         """How likely each row is of no class met, (n,) in [0, 1); see `Learner.unknown_score`."""
         return self._prepared.unknown_scores(self._rows(X))
+
+    def confidence(self, X: Any, unknown_share: float = UNKNOWN_SHARE) -> NDArray[np.float64]:
+        """How likely each prediction is right, (n,), unknown classes counted in; see `Learner.confidence`."""
+        return self._prepared.confidence(self._rows(X), unknown_share)
 
     def vote(self, X: Any) -> Vote:
         """How each decision falls, for models that vote."""

@@ -24,8 +24,8 @@ def export_onnx(model: Learner, path: str | os.PathLike[str], *, float16: bool =
 
     Input: `features`, float32 (n, D), or for models on images `images`, uint8 RGB (n, height, width, 3), of any size.
     Outputs: `class`, int64 (n,), a place in the labels; `probabilities`, float32 (n, C), calibrated, in the labels'
-    order; and `unknown_score`, float32 (n,), of models with `track=True`. Labels, tasks and preprocessing stand in the
-    file's metadata.
+    order; of models with `track=True` also `unknown_score` and `confidence`, float32 (n,). Labels, tasks and
+    preprocessing stand in the file's metadata.
 
     Parameters
     ----------

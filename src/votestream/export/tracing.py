@@ -17,7 +17,7 @@ from votestream.common.extras import install_extra
 
 OPSET = 18  # the first whose Resize averages over what it shrinks, as Pillow does
 MOST = 2**31 - 2**20  # bytes of weights: an ONNX file has less than 2 GB, the graph itself included
-OUTPUTS = ("class", "probabilities", "unknown_score")
+OUTPUTS = ("class", "probabilities", "unknown_score", "confidence")
 
 
 class BackboneModule(nn.Module):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 FORMAT = 3  # of the files that are written
 # Old names of entries and the newest ones, by the part of the header that holds them.
 RENAMED = {
@@ -13,6 +16,8 @@ RENAMED = {
     },
     2: {"tasks": {"_named": "named", "_clock": "clock", "_last_seen": "last_seen", "_blocks": "blocks"}},  # 0.2.0
 }
+
+OLD_DISTANCES = "track.strangeness."
 
 
 def upgraded(header: dict[str, Any]) -> dict[str, Any]:
@@ -24,6 +29,18 @@ def upgraded(header: dict[str, Any]) -> dict[str, Any]:
     for version in range(header["format"], FORMAT):
         header = _upgraded_once(header, RENAMED[version])
     return header
+
+
+def upgraded_arrays(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays as this version names them.
+
+    The newest distances of a track record of 0.2.0 are on another scale, so this version's begin anew.
+    """
+    new = {name: array for name, array in arrays.items() if not name.startswith(OLD_DISTANCES)}
+    for name in arrays.keys() - new.keys():
+        part = name.removeprefix(OLD_DISTANCES)
+        new |= {f"track.{scores}.{part}": np.zeros_like(arrays[name]) for scores in ("ood", "left_out")}
+    return new
 
 
 def _upgraded_once(header: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _doc(name: str) -> str:
 
 @register("image_classifier")
 @forwards(
-    images=("predict", "predict_proba", "query", "unknown_score", "vote"),
+    images=("confidence", "predict", "predict_proba", "query", "unknown_score", "vote"),
     calls=("forget", "memory_bytes", "prepared", "rename", "track_record"),
     reads=(
         "class_counts_",

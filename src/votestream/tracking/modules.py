@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from votestream.tracking.calibration import LEAST_GAP, TINY, Calibration
 from votestream.tracking.unit_moments import WIDEST, signs
-from votestream.tracking.unknowns import RELATIVE, Unknowns
+from votestream.tracking.unknowns import NOTHING, SPREAD, UNKNOWN_SHARE, USUAL, Unknowns
 
 LOG_TINY = math.log(TINY)
 
@@ -31,7 +31,7 @@ class CalibrationModule(nn.Module):
 
 
 class UnknownsModule(nn.Module):
-    """Unknown scores of rows, (n,) float32."""
+    """Unknown scores of rows and the probability that they are of a known class, (n,) float32 both."""
 
     signs: Tensor
     centre: Tensor
@@ -39,31 +39,40 @@ class UnknownsModule(nn.Module):
     means: Tensor
     sizes: Tensor
     overall: Tensor
-    met: Tensor
+    seen: Tensor
 
     def __init__(self, unknowns: Unknowns, width: int) -> None:
         super().__init__()
         distances = unknowns.distances
-        self.usual, self.expected = distances.usual, distances.metric.expected
+        self.relative, self.typical = distances.relative, distances.typical
+        self.rule, self.can_tell = unknowns.rule, unknowns.can_tell
+        self.has_spread = unknowns.has_spread
         self.wide = width > WIDEST
         if self.wide:
             self.register_buffer("signs", torch.tensor(signs(width)))
-        self.register_buffer("met", torch.tensor(unknowns.met))
+        self.register_buffer("seen", torch.tensor(unknowns.seen))
         for name in ("centre", "whiten", "means", "sizes", "overall"):
             self.register_buffer(name, torch.tensor(getattr(distances, name)))
 
-    def forward(self, X: Tensor) -> Tensor:
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
         unit = unit_length(X)
         if self.wide:
             unit = unit @ self.signs
         z = (unit - self.centre) @ self.whiten
         to_classes = z.square().sum(1, keepdim=True) - 2 * (z @ self.means.T) + self.sizes
-        apart = to_classes.amin(1) - RELATIVE * (z @ self.overall).square().sum(1)
-        strangeness = (apart - self.usual) / self.expected
-        if not len(self.met):  # nothing was tested yet, and ONNX has no sum of nothing
-            return strangeness * 0
-        above = (self.met >= strangeness[:, None]).float().sum(1)
-        return 1 - (above + 1) / (len(self.met) + 1)
+        apart = to_classes.amin(1) - self.relative * (z @ self.overall).square().sum(1)
+        ood = (apart / self.typical).clamp(min=float(NOTHING)).log()
+        unknown = ood * 0
+        if self.has_spread:
+            above = USUAL * (ood * (-1 / SPREAD)).sigmoid()
+            if len(self.seen):  # ONNX has no sum of nothing
+                above = above + (self.seen >= ood[:, None]).float().sum(1)
+            unknown = 1 - above / (len(self.seen) + USUAL)
+        a, b = self.rule
+        known = (a + b * ood + math.log((1 - UNKNOWN_SHARE) / UNKNOWN_SHARE)).sigmoid()
+        if not self.can_tell:
+            known = known * torch.nan
+        return unknown, known
 
 
 def unit_length(X: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from votestream.tracking.drift import DriftWatch
 from votestream.tracking.record import Record
 from votestream.tracking.report import Drift, Label, Score, TrackReport
 from votestream.tracking.unit_moments import UnitMoments, unit_rows
-from votestream.tracking.unknowns import Distances, Metric, NewestStrangeness, Unknowns
+from votestream.tracking.unknowns import Distances, Metric, NewestScores, Unknowns
 
 
 class Answers(NamedTuple):
@@ -31,7 +31,8 @@ class Tests(NamedTuple):
     chosen: NDArray[np.int64]
     stated: NDArray[np.float64]
     scores: NDArray[np.float64]
-    strangeness: NDArray[np.float32]
+    ood: NDArray[np.float32]  # see `Distances.ood_scores`
+    left_out: NDArray[np.float32]  # what it would be if the class were unknown; nan where it is, or is the only one
     distance: NDArray[np.float64]
 
 
@@ -48,12 +49,12 @@ class Tracker:
         self._record = Record()
         self._calibrates = fade is not None
         self._sums = CalibrationSums(fade or 0.0)
-        self._strangeness = NewestStrangeness()
+        self._ood, self._left_out = NewestScores(), NewestScores()
         self._drift = DriftWatch()
 
     @staticmethod
     def bytes_for(width: int, n_classes: int) -> int:
-        by_class = (Record, NewestStrangeness, DriftWatch)
+        by_class = (Record, NewestScores, NewestScores, DriftWatch)
         more = sum(part.bytes_for(n_classes) for part in by_class) + CalibrationSums.nbytes()
         return UnitMoments.bytes_for(width, n_classes) + more
 
@@ -88,7 +89,7 @@ class Tracker:
             metric = Metric.of(moments.held, moments.held_samples)
         distances = Distances.of(metric, moments.counts, moments.means)
         calibration = self._sums.now(moments.counts) if self._calibrates else Calibration()
-        return Answers(calibration, Unknowns(distances, self._strangeness.sorted()))
+        return Answers(calibration, Unknowns(distances, self._ood.sorted(), self._left_out.sorted()))
 
     def test(
         self, answers: Answers, shares: NDArray[np.float64], X: NDArray[np.float32], classes: NDArray[np.int64]
@@ -106,11 +107,13 @@ class Tracker:
         distances = answers.unknowns.distances
         z = distances.whitened(unit_rows(X))
         apart = distances.to_classes(z)
-        strangeness = distances.strangeness(z, apart)
+        ood, left_out = distances.ood_scores(z, apart), np.full(len(X), np.nan, np.float32)
         stated = answers.calibration(shares.copy()).max(1)
         relative, rows = np.zeros(len(X)), np.flatnonzero(known)
+        if shares.shape[1] > 1:
+            left_out[rows] = distances.left_out_scores(z[rows], apart[rows], classes[rows])
         relative[rows] = np.log(np.maximum(apart[rows, classes[rows]] / distances.metric.expected, 1e-6))
-        return Tests(classes, shares.argmax(1), stated, answers.unknowns.among(strangeness), strangeness, relative)
+        return Tests(classes, shares.argmax(1), stated, answers.unknowns.among(ood), ood, left_out, relative)
 
     def calibrate(self, sums: CalibrationSums, shares: NDArray[np.float64], tests: Tests) -> None:
         """Add what calibration learns from the tests to these sums: the tracker's own, or such as `add_sums` takes."""
@@ -131,7 +134,9 @@ class Tracker:
         known = tests.classes < self._record.n_classes
         self._record.add(tests.classes, tests.chosen, tests.stated, tests.scores)
         own, rows = tests.classes[known], np.flatnonzero(known)
-        self._strangeness.add(own, tests.strangeness[known])
+        self._ood.add(own, tests.ood[known])
+        told = known & ~np.isnan(tests.left_out)
+        self._left_out.add(tests.classes[told], tests.left_out[told])
         for row, number, distance in zip(rows.tolist(), own.tolist(), tests.distance[known].tolist(), strict=True):
             self._drift.add(number, bool(tests.chosen[row] != number), distance, before + row + 1)
 
@@ -150,7 +155,7 @@ class Tracker:
         now = self._moments.n_classes
         if now > before:
             self._sums.grow(before, now)
-            for part in (self._record, self._strangeness, self._drift):
+            for part in (self._record, self._ood, self._left_out, self._drift):
                 part.grow(now)
 
     def forget(self, number: int) -> None:
@@ -168,11 +173,12 @@ class Tracker:
         self._drift.merge(other._drift, numbers, self._record.samples)
         self._moments.merge(other._moments, numbers)
         self._record.merge(other._record, numbers)
-        self._strangeness.merge(other._strangeness, numbers)
+        self._ood.merge(other._ood, numbers)
+        self._left_out.merge(other._left_out, numbers)
         self._sums.merge(other._sums)
 
     def _by_class(self) -> tuple[Any, ...]:
-        return self._moments, self._record, self._strangeness, self._drift
+        return self._moments, self._record, self._ood, self._left_out, self._drift
 
     def lately(self) -> Score:
         """How the newest tests went."""
@@ -193,13 +199,14 @@ class Tracker:
             "moments": self._moments,
             "record": self._record,
             "sums": self._sums,
-            "strangeness": self._strangeness,
+            "ood": self._ood,
+            "left_out": self._left_out,
             "drift": self._drift,
         }
 
     def restore(self, state: dict[str, NDArray[Any]], n_classes: int) -> None:
         self._sums.restore(part_of(state, "sums"))
-        for name in ("moments", "record", "strangeness", "drift"):
+        for name in ("moments", "record", "ood", "left_out", "drift"):
             self._parts()[name].restore(part_of(state, name), n_classes)
 
 

@@ -32,6 +32,7 @@ class Shared(NamedTuple):
     """What the classes share, as it was at the last refresh."""
 
     held: tuple[int, int]  # samples in the folded Gaussians, and up to the refresh
+    freedom: int  # of the covariance they share: its samples less its classes
     rank: int  # most directions of a class
     strength: float
     few: float
@@ -170,11 +171,48 @@ def runs(n: int, length: int) -> list[range]:
     return [range(start, min(start + length, n)) for start in range(0, n, length)]
 
 
+class Temperature(NamedTuple):
+    """What log densities are divided by for probabilities, row by row.
+
+    Gaussians in D dimensions are surer than they should be: sqrt(D) / 4 brings them down where much is known. Where
+    less is known they are surer still, as their means are of few samples, and the covariance of few degrees of freedom:
+
+        T = sqrt(D) / 4 (1 + BY_MEAN sqrt(D) / n + BY_COVARIANCE D / freedom)
+
+    1 / n is the mean of the two classes in front. The two constants were fitted on features of CIFAR-100's training
+    part, half of the classes (benchmarks/first_photos.py). `fixed` is a temperature for all rows instead.
+    """
+
+    width: int
+    freedom: int
+    fixed: float | None
+
+    def of(self, log: NDArray[np.float64], spare: NDArray[np.float32]) -> Any:
+        """Of rows with these log densities (n, C); `spare` is 1 / n of each class. A number, or (n, 1)."""
+        if self.fixed is not None:
+            return self.fixed
+        base, slope = self.terms()
+        if log.shape[1] == 1:
+            return base
+        front = np.argpartition(log, -2, axis=1)[:, -2:]
+        return base + slope * spare[front].mean(1, keepdims=True)
+
+    def terms(self) -> tuple[float, float]:
+        """The temperature of rows of well-known classes, and what is added for each 1 / n."""
+        base, freedom = self.width**0.5 / 4, max(1, self.freedom)
+        unsure = BY_COVARIANCE * self.width / freedom * (1 + (LEAST_FREEDOM / freedom) ** 4)
+        return base * (1 + unsure), base * BY_MEAN * self.width**0.5
+
+
+BY_MEAN, BY_COVARIANCE = 0.32, 0.11
+LEAST_FREEDOM = 3.0  # below which a covariance says next to nothing
+
+
 @dataclass(frozen=True)
 class GaussianPredictor:
     """What both ways to predict share: by the densities of all classes, here, or of a shortlist."""
 
-    temperature: float
+    temperature: Temperature
     power: np.float32
     task_of_class: NDArray[np.int64]
     place: Place
@@ -215,9 +253,17 @@ class GaussianPredictor:
         raise NotImplementedError
 
     def as_module(self) -> DensitiesModule:
-        get = self.place.get
-        arrays = {"centre": get(self.centre), "whiten": get(self.whiten), **self._tables()}
-        return DensitiesModule(float(self.power), self.temperature, float(FARTHEST), **arrays)
+        get, terms = self.place.get, self.temperature.fixed or self.temperature.terms()
+        arrays = {"centre": get(self.centre), "whiten": get(self.whiten), **self._tables(), "spare": self.spare()}
+        return DensitiesModule(float(self.power), terms, float(FARTHEST), **arrays)
+
+    def narrow(self) -> NDArray[np.float32]:
+        """(C,) 1 / d, on the host."""
+        raise NotImplementedError
+
+    def spare(self) -> NDArray[np.float32]:
+        """(C,) 1 / n of each class: what its variance d is more than 1, as its mean is not known better."""
+        return (1 / self.narrow() - 1).astype(np.float32)
 
     def _slices(self, X: NDArray[np.float32]) -> Iterator[Array]:
         """Log densities of a few rows at a time; the largest is the class that `decide` names."""
@@ -227,10 +273,10 @@ class GaussianPredictor:
         return np.concatenate([self.place.get(part.argmax(1)) for part in self._slices(X)])
 
     def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        P, done = np.empty((len(X), len(self.task_of_class))), 0
+        P, done, spare = np.empty((len(X), len(self.task_of_class))), 0, self.spare()
         for part in self._slices(X):
             log = self.place.get(part).astype(np.float64)
-            P[done : done + len(log)] = softmax(log / self.temperature)
+            P[done : done + len(log)] = softmax(log / self.temperature.of(log, spare))
             done += len(log)
         return P
 
@@ -299,6 +345,9 @@ class Densities(GaussianPredictor):
         Z, size = self._whitened(X)
         parts = [chunk.log_densities(Z, size) for chunk in self.chunks]
         return parts[0] if len(parts) == 1 else library_of(Z).concatenate(parts, 1)
+
+    def narrow(self) -> NDArray[np.float32]:
+        return np.concatenate([self.place.get(chunk.narrow) for chunk in self.chunks])
 
     def _tables(self) -> dict[str, NDArray[Any]]:
         parts = zip(*(map(self.place.get, chunk) for chunk in self.chunks), strict=True)

@@ -175,6 +175,10 @@ class Shortlist(GaussianPredictor):
             log[np.arange(len(log)), chosen] = np.nextafter(log.max(1), np.float32(np.inf))
             yield log
 
+    def narrow(self) -> NDArray[np.float32]:
+        narrow: NDArray[np.float32] = -2 * self.table[-2]
+        return narrow
+
     def _tables(self) -> dict[str, NDArray[Any]]:
         rank, (width, n_classes) = max(map(len, self.across)), (len(self.table) - 2, len(self.across))
         directions, across = np.zeros((n_classes, rank, width), np.float16), np.zeros((n_classes, rank), np.float32)

@@ -14,7 +14,14 @@ from votestream.core.guard import learned
 from votestream.core.registry import register
 from votestream.core.vote import Vote
 from votestream.core.weighted import WeightedLearner
-from votestream.learners.ours.gaussian_predictor import Densities, Entry, GaussianPredictor, Shared, prepare
+from votestream.learners.ours.gaussian_predictor import (
+    Densities,
+    Entry,
+    GaussianPredictor,
+    Shared,
+    Temperature,
+    prepare,
+)
 from votestream.learners.ours.gaussian_shortlist import Shortlist
 from votestream.memory import ClassGaussians, GaussianMemory
 from votestream.memory.gaussian_memory import RANK
@@ -59,7 +66,8 @@ class GaussianVoting(WeightedLearner[GaussianMemory]):
     power : features are taken to this power, with their sign; "auto" is 0.5, or 1 if the first row has
         negative elements.
     temperature : log densities are divided by it for `predict_proba` and `vote`, as Gaussians in many dimensions
-        are surer than they should be; None is sqrt(D) / 4. Decisions do not depend on it.
+        are surer than they should be; None is sqrt(D) / 4 for classes of many samples, and more for classes of few.
+        Decisions do not depend on it.
     block : rows folded in at once; None is 512, or what a sixth of the budget beside W holds. 1 lets no row wait, so
         that no single sample's feature is kept where a class has three or more, and learns slowly.
     close_task_after : where `task=` is not given, samples per class after which a task is closed for good.
@@ -156,7 +164,8 @@ class GaussianVoting(WeightedLearner[GaussianMemory]):
         centre = counts @ gaussians.means / counts.sum()
         whiten = whitening(within_classes(gaussians)).astype(np.float32)
         rank = memory.rank_for(n_classes)
-        shared = Shared((taken_in, held), rank, float(self.strength), float(self.few), centre, whiten)
+        freedom = int(counts.sum()) - n_classes
+        shared = Shared((taken_in, held), freedom, rank, float(self.strength), float(self.few), centre, whiten)
         kind = Shortlist if Shortlist.suits(len(state.numbers), place) else Densities
 
         def entry(some: range) -> Entry:
@@ -167,7 +176,7 @@ class GaussianVoting(WeightedLearner[GaussianMemory]):
             n_classes,
             entry,
             place=place,
-            temperature=float(self.temperature or memory.width**0.5 / 4),
+            temperature=Temperature(memory.width, freedom, self.temperature and float(self.temperature)),
             power=memory.power,
             task_of_class=state.task_numbers(),
             shared=shared,

@@ -66,13 +66,23 @@ class DensitiesModule(ScoresModule):
     bias: Tensor  # (C,)
     directions: Tensor  # (D, C r)
     across: Tensor  # (C, r)
+    spare: Tensor  # (C,)
 
-    def __init__(self, power: float, temperature: float, farthest: float, **arrays: NDArray[Any]) -> None:
+    def __init__(
+        self, power: float, terms: float | tuple[float, float], farthest: float, **arrays: NDArray[Any]
+    ) -> None:
         super().__init__(**arrays)
-        self.power, self.temperature, self.farthest = power, temperature, farthest
+        self.power, self.terms, self.farthest = power, terms, farthest
 
     def link(self, scores: Tensor) -> Tensor:
-        return scores / self.temperature
+        """Over the temperature of each row: see `Temperature`."""
+        if not isinstance(self.terms, tuple):
+            return scores / self.terms
+        base, slope = self.terms
+        if scores.shape[1] == 1:
+            return scores / base
+        front = scores.topk(2, dim=1).indices
+        return scores / (base + slope * self.spare[front].mean(1, keepdim=True))
 
     def scores(self, X: Tensor) -> Tensor:
         Z = (power_of(X, self.power) - self.centre) @ self.whiten

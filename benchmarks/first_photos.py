@@ -3,8 +3,8 @@
     python benchmarks/first_photos.py flowers signs                    # rows to results/accuracy/first_photos.csv
     python benchmarks/first_photos.py MY_PHOTOS --out mine.csv         # any folder that `photo_folders.py` takes
 
-Of half of the classes, drawn anew for each seed, so many photos a class are learned in mixed order, as `votestream learn`
-does. Asked are the test photos of these classes, and of the others, which are unknown.
+Of half of the classes, drawn anew for each seed, so many photos a class are learned in mixed order. Asked are the test
+photos of these classes, and those of the others, which are unknown.
 
 `confident` is the mean of the largest probability, `right` the accuracy; ECE the calibration error (15 bins). In a
 stream in which one photo in ten is unknown, `answered` have a confidence of 90 % or more, and so many of them are

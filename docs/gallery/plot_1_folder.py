@@ -2,8 +2,8 @@
 First steps with a folder
 =========================
 
-A folder for each class is all it takes. This example writes such folders with images that come with the package,
-learns them, and predicts images that were not learned.
+This example writes one folder of images for each class, learns the folders, and predicts images that were not
+learned. The images come with the package.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ import votestream as vs
 kinds = ["cat", "frog", "ship", "truck"]
 
 # %%
-# Write 40 images of each class to ``photos/CLASS/``. With photos of your own this is done already.
+# Write 40 images of each class to ``photos/CLASS/``. With photos of your own you do not need this step.
 
 holder = TemporaryDirectory()
 folder = Path(holder.name, "photos")
@@ -28,9 +28,9 @@ for kind in kinds:
         Image.fromarray(image).save(folder / kind / f"{number}.png")
 
 # %%
-# ``ImageClassifier`` is a frozen network and a learner as one. ``labelled_images`` reads the folders; images are
-# read as they are learned, and none is kept. On the command line this is ``votestream learn photos --model
-# shop.safetensors``.
+# ``ImageClassifier`` combines a frozen network, the backbone, with a learner. ``labelled_images`` reads the folders:
+# each image is read when it is learned, and none is stored. On the command line this is ``votestream learn photos
+# --model shop.safetensors``.
 
 model = vs.ImageClassifier("reduced_resnet18", vs.GaussianVoting())
 model.partial_fit(vs.labelled_images(folder))
@@ -50,11 +50,11 @@ for row, share, axes in zip(chosen, shares, grid.T.ravel(), strict=True):
     guess = model.classes_[share.argmax()]
     axes.set_title(f"{guess}, {share.max():.0%}", color="tab:green" if guess == truth[row] else "tab:red")
     axes.set_axis_off()
-figure.suptitle("Predicted class and its probability; red where it is wrong")
+figure.suptitle("Predicted class and its probability; wrong predictions in red")
 plt.show()
 
 # %%
-# The model is one file, and goes on learning after it was loaded.
+# The model is one file. A loaded model can predict and continue to learn.
 
 with TemporaryDirectory() as place:
     model.save(f"{place}/shop.safetensors")

@@ -2,8 +2,9 @@
 One class at a time
 ===================
 
-The hardest order of a stream: all samples of a class, then all of the next, and never one of an earlier class
-again. A network trained step by step forgets. Statistics do not.
+The hardest order of a stream is one class at a time: all samples of a class, then all samples of the next class, and
+no sample of an earlier class again. A network that is trained step by step forgets the earlier classes. Learners on
+statistics do not.
 """
 
 import matplotlib.pyplot as plt
@@ -11,8 +12,8 @@ import matplotlib.pyplot as plt
 import votestream as vs
 
 # %%
-# A quarter of the images that come with the package, seen through the built-in network: ten classes, ten tasks of
-# one class each.
+# The stream has the features of a quarter of the images that come with the package, from the built-in backbone. Its
+# ten classes are ten tasks of one class each.
 
 images, labels = vs.sample_images("train")
 tests, truth = vs.sample_images("test")
@@ -22,8 +23,8 @@ stream = vs.stream_from(backbone(images[::4]), labels[::4], test=test, tasks=10,
 print(stream)
 
 # %%
-# ``task.test`` holds the test samples of all classes so far. ``FeatureReplay`` trains a linear layer by SGD; with a
-# budget of ten it has one stored feature vector for each class to remind it of the old ones.
+# ``task.test`` contains the test samples of all classes so far. ``FeatureReplay`` trains a linear layer with SGD. With
+# a budget of ten it stores one feature vector for each class and trains on it again.
 
 learners = {
     "GaussianVoting": vs.GaussianVoting(device="cpu"),
@@ -39,7 +40,8 @@ for task in stream:
         curves[name].append(100 * learner.score(*task.test))
 
 # %%
-# Every learner finds more classes harder to tell apart. The one trained by SGD also forgets.
+# The accuracy of every learner falls, because more classes are harder to distinguish. The learner with SGD also
+# forgets.
 
 figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
 for (name, accuracies), marker in zip(curves.items(), "osD", strict=True):

@@ -2,8 +2,8 @@
 Unknown images
 ==============
 
-A classifier names one of its classes, whatever it is shown. With ``track=True`` a model also says how unlike
-everything learned an image is, so that a program can ask a person instead.
+A classifier predicts one of its classes for every image, also for images of unknown classes. With ``track=True`` a
+model also computes an out-of-distribution score, so that a program can ask a person about unknown images.
 """
 
 import matplotlib.pyplot as plt
@@ -12,9 +12,10 @@ import numpy as np
 import votestream as vs
 
 # %%
-# Learn four classes. Each sample is predicted just before it is learned: this is what the model knows itself by.
+# Learn four classes. Each sample is predicted just before it is learned. The model uses these predictions to compute
+# its accuracy and the scale of the scores.
 
-known, strange = ["automobile", "bird", "frog", "ship"], ["cat", "horse"]
+known, unknown = ["automobile", "bird", "frog", "ship"], ["cat", "horse"]
 images, labels = vs.sample_images("train")
 model = vs.ImageClassifier("reduced_resnet18", vs.GaussianVoting(track=True))
 rows = np.random.default_rng(0).permutation(np.isin(labels, known).nonzero()[0])
@@ -27,14 +28,14 @@ print(model.track_record().so_far)
 tests, truth = (part[::2] for part in vs.sample_images("test"))
 scores = {
     "known classes": model.unknown_score(tests[np.isin(truth, known)]),
-    "cats and horses, never learned": model.unknown_score(tests[np.isin(truth, strange)]),
+    "cats and horses, not learned": model.unknown_score(tests[np.isin(truth, unknown)]),
 }
 for name, found in scores.items():
     print(f"{name}: {np.mean(found > 0.95):.0%} above 0.95")
 
 # %%
-# The small network sees 32 x 32 pixels, so many cats still pass for something known. What was measured with larger
-# networks is on the page :doc:`/life`.
+# The small backbone reads only 32 x 32 pixels, so many cats have the scores of known classes. The page :doc:`/life`
+# has measurements with a larger backbone.
 
 figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
 shares = [np.full(len(found), 100 / len(found)) for found in scores.values()]

@@ -1,9 +1,9 @@
 """
-A correction
-============
+Correct a model
+===============
 
-Somebody put frogs into the folder "bird". The class is forgotten and learned anew, from its right images; no other
-class has to be.
+Half of the frogs were in the folder "bird" by mistake. This example removes the class "bird" and learns it again from
+the right images. The other classes need no new training.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ asked = np.isin(truth, kinds).nonzero()[0][::2]
 X_test, y_test = backbone(tests[asked]), truth[asked]
 
 # %%
-# Half of the frogs are learned as birds.
+# Learn half of the frogs as birds.
 
 model = vs.GaussianVoting(device="cpu")
 wrong = {**features, "bird": np.concatenate([features["bird"], features["frog"][:30]]), "frog": features["frog"][30:]}
@@ -29,7 +29,7 @@ for kind, rows in wrong.items():
 
 
 def accuracies():
-    """Per cent right, class by class."""
+    """The accuracy on each class in per cent."""
     answers = model.predict(X_test)
     return [100 * np.mean(answers[y_test == kind] == kind) for kind in kinds]
 
@@ -37,8 +37,7 @@ def accuracies():
 before = accuracies()
 
 # %%
-# ``forget`` takes a class out of the statistics. The right birds are learned as if they were new, and the 30 frogs
-# as frogs.
+# ``forget`` removes a class from the statistics. Then learn the birds again, and the 30 frogs as frogs.
 
 model.forget("bird")
 model.partial_fit(features["bird"], ["bird"] * 60)
@@ -46,8 +45,8 @@ model.partial_fit(features["frog"][:30], ["frog"] * 30)
 after = accuracies()
 
 # %%
-# ``rename`` corrects a label alone. A service has every lesson in a journal besides: there, ``undo`` takes single
-# ones back.
+# ``rename`` changes only a label. A service also stores its training examples in a journal, so that ``undo`` can take
+# back single ones.
 
 model.rename("ship", "boat")
 print(model.classes_)

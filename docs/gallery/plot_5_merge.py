@@ -1,9 +1,9 @@
 """
-Merging two models
-==================
+Merge two models
+================
 
-Two shops teach a model each, with classes of their own and one in common. ``votestream.merge`` makes one model of
-both, without an image and without learning again.
+Two shops each train a model, with different classes and one common class. ``votestream.merge`` makes one model of
+both. It needs no images and no new training.
 """
 
 import matplotlib.pyplot as plt
@@ -31,13 +31,13 @@ merged = vs.merge([first, second])
 print(merged.classes_, merged.class_counts_)
 
 # %%
-# A third model learned everything itself. The merged one is as close to it as a model that learned the same samples
-# in another order.
+# A third model learned all samples. The merged model is as similar to it as a model that learned the same samples in
+# another order.
 
 together = vs.GaussianVoting(device="cpu").partial_fit(X, y)
 print(f"same answers: {np.mean(merged.predict(X_test) == together.predict(X_test)):.1%}")
 
-models = {"first shop": first, "second shop": second, "merged": merged, "one model\nthat saw it all": together}
+models = {"first shop": first, "second shop": second, "merged": merged, "one model\nwith all samples": together}
 figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
 shares = [100 * model.score(X_test, y_test) for model in models.values()]
 bars = axes.bar(list(models), shares, color=["tab:gray", "tab:gray", "tab:blue", "tab:orange"])

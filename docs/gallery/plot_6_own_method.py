@@ -2,9 +2,9 @@
 A method of your own in the bench
 =================================
 
-A new method is one class. Here it is written, run on a stream of handwritten digits beside two others, and becomes
-a line of the bench's table. In a file ``mine.py`` it runs beside all others by ``votestream bench run online
---learner mine:SphereMeans``.
+A new method is one class. This example writes it, compares it with two other methods on a stream of handwritten
+digits, and prints the table of the bench. If the class is in a file ``mine.py``, ``votestream bench run online
+--learner mine:SphereMeans`` compares it with all other methods.
 """
 
 from pathlib import Path
@@ -21,8 +21,8 @@ from votestream.bench.runs import Run
 from votestream.bench.tables import markdown
 
 # %%
-# The method: each sample is scaled to unit length, and the nearest class mean wins. :doc:`/extending` has a learner
-# that is written from nothing.
+# The method scales each sample to unit length and predicts the class with the nearest mean. :doc:`/extending` shows a
+# learner that does not use another one.
 
 
 @vs.register("sphere_means")
@@ -35,7 +35,7 @@ class SphereMeans(vs.NearestClassMean):
 
 
 # %%
-# The stream: scikit-learn's digits, two new ones a task. They are 64 numbers each, so no backbone looks at them.
+# The stream has scikit-learn's digits, two new digits in each task. A digit is 64 numbers, so it needs no backbone.
 
 
 @vs.register_stream("digits")
@@ -45,8 +45,8 @@ def digits(seed, backbone=None):
 
 
 # %%
-# A suite says what is compared. ``votestream bench run digits-suite`` would run it in processes; here it runs in
-# this one.
+# A suite is a set of methods and streams. ``votestream bench run digits-suite`` runs a suite in several processes; here
+# it runs in this process.
 
 methods = (
     vs.Method("NCM", "ncm"),
@@ -63,7 +63,7 @@ with TemporaryDirectory() as folder:
 print(markdown(suite, rows))
 
 # %%
-# Each row has the accuracy after each task.
+# Each row contains the accuracy after each task. Plot it:
 
 figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
 for method, marker in zip(methods, "osD", strict=True):

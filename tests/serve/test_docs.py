@@ -56,7 +56,7 @@ def test_the_example_with_curl_runs(address):
 
 def test_the_example_with_python_runs(address):
     said = run([sys.executable, "-c"], example("python"), address)
-    assert said.splitlines()[0] == "1 cat was thought to be None"
+    assert said.splitlines()[0] == "1 cat was predicted as None"
     assert said.splitlines()[-1].startswith("cat ")
 
 

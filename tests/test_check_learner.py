@@ -225,6 +225,12 @@ class ScoresInPerCent(Base):
         return 100 * super().unknown_score(X)
 
 
+@breaks("check_that_confidence_is_a_probability")
+class SurerThanPossible(Base):
+    def confidence(self, X, unknown_share=0.1):
+        return super().confidence(X, unknown_share) ** 0.01
+
+
 def test_a_parameter_of_ones_own_counts_from_the_next_prediction_on():
     class Sharpened(NamedTuple):
         rule: Any
@@ -323,6 +329,7 @@ def test_checks_on_features_are_not_for_learners_on_images():
         "check_that_a_track_record_resumes",
         "check_that_tracking_changes_nothing_learned",
         "check_that_unknown_scores_are_scores",
+        "check_that_confidence_is_a_probability",
     }
 
 

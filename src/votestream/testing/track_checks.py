@@ -51,3 +51,18 @@ def check_that_unknown_scores_are_scores(make: Make) -> None:
     demand(np.array_equal(snapshot.unknown_score(samples.X), scores), "a snapshot's scores differ")
     same = np.array_equal(snapshot.predict_proba(samples.X), model.predict_proba(samples.X))
     demand(same, "a snapshot's probabilities differ")
+
+
+@promise("confidence is a probability no larger than predict_proba's, and the same when loaded", on_features=True)
+def check_that_confidence_is_a_probability(make: Make) -> None:
+    if not tracks(make):
+        return
+    samples = samples_for(make)
+    model = learned(make(track=True), samples)
+    sure, largest = model.confidence(samples.X), model.predict_proba(samples.X).max(1)
+    demand(sure.shape == (len(samples.X),), f"of {len(samples.X)} rows they are {sure.shape}")
+    demand(((sure >= 0) & (sure <= largest)).all(), "one is below 0, or above the largest probability")
+    demand(np.array_equal(model.snapshot().confidence(samples.X), sure), "a snapshot's differ")
+    demand(np.array_equal(reloaded(model).confidence(samples.X), sure), "they differ after saving and loading")
+    wary = model.confidence(samples.X, unknown_share=0.5)
+    demand((wary <= sure).all(), "they rise with the share of unknown rows")

@@ -14,9 +14,9 @@ import golden_files  # it registers the backbone
 import votestream as vs
 from votestream.photos.finding import offer
 from votestream.photos.learning import teach
-from votestream.serve.changes import Learn, Undo
-from votestream.serve.opening import open_served
-from votestream.serve.settings import EngineSettings
+from votestream.serve.engine.changes import Learn, Undo
+from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.settings import EngineSettings
 
 PHOTOS, ROWS = "photos.safetensors", "rows.safetensors"  # by `votestream learn`, by `votestream serve`
 SETTINGS = {

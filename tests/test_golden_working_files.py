@@ -13,9 +13,9 @@ from conftest import one_thread
 from votestream.photos.correcting import undo
 from votestream.photos.finding import offer
 from votestream.photos.learning import Lesson
-from votestream.serve.changes import Undo
-from votestream.serve.opening import open_served
-from votestream.serve.settings import EngineSettings
+from votestream.serve.engine.changes import Undo
+from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.settings import EngineSettings
 
 FOLDERS = sorted(path.relative_to(golden_files.FOLDER) for path in golden_files.FOLDER.glob("*/working"))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from serve.asking import image, serving
+from serve.http_client import image, serving
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, deleted, event, task
-from votestream.serve import promises
 from votestream.serve.engine import Engine
-from votestream.serve.messages import Upload
-from votestream.serve.settings import EngineSettings
+from votestream.serve.engine import idempotency as promises
+from votestream.serve.engine.messages import Upload
+from votestream.serve.engine.settings import EngineSettings
 
 
 @pytest.fixture

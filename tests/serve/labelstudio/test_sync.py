@@ -9,17 +9,17 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from serve.asking import HERE, Client
+from serve.http_client import HERE, Client
 from serve.labelstudio.fake_studio import fake_studio, whole
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, event
 from votestream.cli.main import app
+from votestream.serve.app import create_app
 from votestream.serve.engine import Engine
-from votestream.serve.labelstudio.in_order import InOrder
+from votestream.serve.engine.settings import EngineSettings
+from votestream.serve.labelstudio.event_order import InOrder
 from votestream.serve.labelstudio.studio import Studio
 from votestream.serve.labelstudio.sync import Sync
 from votestream.serve.labelstudio.task_images import TaskImages
-from votestream.serve.settings import EngineSettings
-from votestream.serve.web.app import create_app
 from votestream.serve.web.options import LabelStudio, Limits, Options
 
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"

@@ -8,13 +8,13 @@ import time
 import httpx
 import pytest
 
-from serve.asking import HERE, serving
+from serve.http_client import HERE, serving
 from serve.labelstudio.fake_studio import BROKEN, fake_studio
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, deleted, event, task
+from votestream.serve.engine.messages import BadRequest
 from votestream.serve.labelstudio import task_images
 from votestream.serve.labelstudio.studio import Studio, check_studio
 from votestream.serve.labelstudio.task_images import target_of
-from votestream.serve.messages import BadRequest
 from votestream.serve.web.options import LabelStudio, Limits
 
 STUDIO = Studio(LabelStudio("http://studio.example:8080", "secret"))

@@ -9,8 +9,8 @@ from typing import Any
 
 from votestream.images.class_folders import composed
 from votestream.serve.engine import Engine
-from votestream.serve.messages import AlreadyUndone, BadRequest, Conflict, NotThere, Taught, Upload
-from votestream.serve.promises import ANNOTATION
+from votestream.serve.engine.idempotency import ANNOTATION
+from votestream.serve.engine.messages import AlreadyUndone, BadRequest, Conflict, NotThere, Taught, Upload
 
 # What an annotation taught has the key PLACE/1, PLACE/2 after its first correction, and so on; PLACE/1/undo where that
 # was undone. So a webhook that is sent again meets its own key, and nothing is learned twice. The name of the image in

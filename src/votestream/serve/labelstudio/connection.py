@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from votestream.serve.engine import Engine
-from votestream.serve.labelstudio.in_order import InOrder
+from votestream.serve.engine.messages import BadRequest, TooBusy
+from votestream.serve.labelstudio.event_order import InOrder
 from votestream.serve.labelstudio.studio import Studio
 from votestream.serve.labelstudio.sync import Sync
 from votestream.serve.labelstudio.task_images import TaskImages
-from votestream.serve.messages import BadRequest, TooBusy
 from votestream.serve.web.options import Options
 
 MOST_SYNCS = 4  # under way

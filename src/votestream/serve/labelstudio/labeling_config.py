@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from votestream.serve.messages import BadRequest
+from votestream.serve.engine.messages import BadRequest
 
 LONGEST = 1_000_000
 

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
 from votestream.serve.engine import Engine
+from votestream.serve.engine.messages import Answer, BadRequest, NotThere, Upload
 from votestream.serve.labelstudio.annotations import learn, of_tasks, place_of, places_in, standing, task_of, undo
 from votestream.serve.labelstudio.connection import Connection
 from votestream.serve.labelstudio.labeling_config import Choices, choices_of
-from votestream.serve.messages import Answer, BadRequest, NotThere, Upload
-from votestream.serve.web import bodies
-from votestream.serve.web.service import Served, TheEngine, TheTaught, done, the_service
+from votestream.serve.web import request_body as bodies
+from votestream.serve.web.dependencies import Served, TheEngine, TheTaught, done, the_service
 
 MOST_TASKS = 256
 ALL = 10_000  # classes

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from votestream.serve.messages import ServeError
+from votestream.serve.engine.messages import ServeError
 from votestream.serve.timed_response import TimedResponse
 from votestream.serve.web.options import LabelStudio
 

@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from votestream.serve.engine import Engine
+from votestream.serve.engine.messages import BadRequest, NotThere, ServeError, Taught, TooBusy
 from votestream.serve.labelstudio.annotations import learn, place_of, says, standing, task_of, undo
-from votestream.serve.labelstudio.in_order import InOrder
+from votestream.serve.labelstudio.event_order import InOrder
 from votestream.serve.labelstudio.labeling_config import Choices, choices_of
 from votestream.serve.labelstudio.studio import Studio, StudioError, StudioStatus
 from votestream.serve.labelstudio.task_images import TaskImages
-from votestream.serve.messages import BadRequest, NotThere, ServeError, Taught, TooBusy
 
 PAGE = 50  # tasks that Label Studio sends at once
 TOGETHER = 4  # annotations under way

@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from votestream.serve.engine.messages import BadRequest, ServeError, TooBusy
 from votestream.serve.labelstudio.studio import Studio, StudioError, StudioStatus
-from votestream.serve.messages import BadRequest, ServeError, TooBusy
 from votestream.serve.web.options import Limits
 
 T = TypeVar("T")

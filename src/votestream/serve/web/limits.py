@@ -7,9 +7,9 @@ import asyncio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from votestream.serve.messages import TooBusy
+from votestream.serve.engine.messages import TooBusy
+from votestream.serve.web.errors import TooLarge, TooSlow, refuse
 from votestream.serve.web.options import Limits
-from votestream.serve.web.refusals import TooLarge, TooSlow, refuse
 
 BUSY = "The service is busy with other requests. Try again in a second."
 SLOW = "The body of this request came too slowly."

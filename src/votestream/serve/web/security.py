@@ -12,8 +12,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from votestream.serve.web.errors import refuse
 from votestream.serve.web.options import Options, as_address, is_loopback
-from votestream.serve.web.refusals import refuse
 
 SAFE_METHODS = ("GET", "HEAD")
 # Without the token: the page, which asks for it, and what a supervisor asks. None of them tells anything of a model.

@@ -1,0 +1,369 @@
+"""Files that someone else has changed, damaged or mixed up while the model was not served."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+
+import votestream as vs
+from painted import counts, paint, run
+from serve.history import Told, do, learn, rows_of, until, upload
+from votestream.model_store.journal import fingerprint
+from votestream.photos import taught_model
+from votestream.photos.finding import PhotoError
+from votestream.photos.sidecar import sidecar_of
+from votestream.pipeline import ImageClassifier
+from votestream.serve.engine import Engine
+from votestream.serve.engine.changes import Forget, Rename, Undo
+from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.settings import EngineSettings
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "models").mkdir()
+    return tmp_path / "models" / "shop.safetensors"
+
+
+class Opening:
+    """Opens the model as the service does; one at a time."""
+
+    def __init__(self, path):
+        self.path, self.models = path, []
+
+    def __call__(self):
+        self.close()
+        self.models.append(open_served(self.path, EngineSettings(device="cpu")))
+        return self.models[-1]
+
+    def close(self):
+        for model, _ in self.models:
+            model.journal.close()
+
+
+@pytest.fixture
+def opened(path):
+    opening = Opening(path)
+    yield opening
+    opening.close()
+
+
+def lessons_file(path):
+    return path.with_name(f"{path.name}.lessons")
+
+
+def test_a_model_that_something_else_taught_is_the_new_base_and_no_lesson_is_lost(path, opened):
+    model, _ = opened()
+    do(model, told := Told(), learn("cat", "dog"))
+    model.fold()
+    do(model, told, learn("oak"), learn("elm"), learn("cat", seed=9))
+    opened.close()
+    other = vs.load(path)
+    other.partial_fit(rows_of("fir", 3), ["fir"] * 3)
+    other.save(path)
+    model, remarks = opened()
+    other.partial_fit(rows_of("oak"), ["oak"]).partial_fit(rows_of("elm"), ["elm"])
+    other.partial_fit(rows_of("cat", seed=9), ["cat"])
+    assert fingerprint(model.learner) == fingerprint(other)
+    assert "changed by something else" in remarks[0]
+    assert "3 lessons that it did not have were learned again" in remarks[0]
+    assert model.number == 5
+    with pytest.raises(Exception, match="undo reaches to lesson 3"):
+        do(model, told, Undo(2))
+    do(model, told, Undo(4))
+    assert "elm" not in model.learner.classes_
+    model.fold()
+    assert opened()[1] == []
+
+
+def test_changes_that_no_longer_fit_are_told_of(path, opened):
+    model, _ = opened()
+    do(model, Told(), learn("cat", "dog"))
+    model.fold()
+    do(model, Told(), Rename("cat", "lion"))
+    do(model, Told(), Undo(2))
+    do(model, Told(), learn("oak"))
+    opened.close()
+    vs.GaussianVoting(track=True).partial_fit(rows_of("fir", 3), ["fir"] * 3).save(path)
+    model, remarks = opened()
+    assert model.learner.classes_.tolist() == ["fir", "oak"]
+    assert "2 changes do not fit it any more" in remarks[0]
+    assert opened()[0].learner.classes_.tolist() == ["fir", "oak"]
+
+
+def test_a_copy_of_the_model_put_back_is_the_new_base(path, opened):
+    model, _ = opened()
+    do(model, Told(), learn("cat", "dog"))
+    model.fold()
+    shutil.copy(path, path.with_name("copy"))
+    do(model, Told(), learn("oak"))
+    model.fold()
+    opened.close()
+    shutil.copy(path.with_name("copy"), path)
+    model, remarks = opened()
+    assert model.learner.classes_.tolist() == ["cat", "dog"]
+    assert len(remarks) == 1
+
+
+def test_a_model_file_that_is_gone_is_made_again(path, opened):
+    model, _ = opened()
+    do(model, told := Told(), learn("cat", "dog"))
+    model.fold()
+    opened.close()
+    path.unlink()
+    model, remarks = opened()
+    assert "was gone: it is made again" in remarks[0]
+    assert fingerprint(model.learner) == told.fingerprint()
+    model.fold()
+    assert path.exists()
+    assert opened()[1] == []
+
+
+def test_lessons_of_another_model_are_refused_and_stay(path, opened):
+    model, _ = opened()
+    do(model, Told(), learn("cat", "dog"))
+    opened.close()
+    backbone = vs.create_backbone("pixels")
+    images = np.zeros((2, 4, 4, 3), np.uint8)
+    ImageClassifier(backbone, vs.GaussianVoting()).partial_fit(images, ["night", "night"]).save(path)
+    before = lessons_file(path).read_bytes()
+    with pytest.raises(PhotoError, match=r"2 lessons of another model, taught through rows of numbers, and .* pixels"):
+        opened()
+    assert lessons_file(path).read_bytes() == before
+    lessons_file(path).unlink()
+    assert opened()[0].learner.classes_.tolist() == ["night"]
+
+
+def test_a_damaged_journal_is_named_and_refused_and_stays(path, opened):
+    model, _ = opened()
+    for seed in range(40):
+        do(model, Told(), learn("cat", "dog", seed=seed))
+    model.fold()  # no lesson is learned again at the next start: only an undo would read them
+    opened.close()
+    whole = lessons_file(path).read_bytes()
+    row = rows_of("cat", seed=3)[0].tobytes()
+    assert row in whole
+    for damaged in (
+        whole.replace(row, row[:-1] + b"\1"),  # a bit of a lesson
+        whole[: len(whole) // 2],
+        whole[:4096] + bytes(4096) + whole[8192:],
+        b"not a database" + whole[14:],
+        b"Dear diary",
+    ):
+        lessons_file(path).write_bytes(damaged)
+        with pytest.raises(
+            PhotoError, match=r"shop\.safetensors\.lessons .*(copy of it back|cannot be used)"
+        ) as refused:
+            opened()
+        assert "\n" not in str(refused.value)
+        assert lessons_file(path).read_bytes() == damaged
+    lessons_file(path).write_bytes(whole)
+    assert opened()[0].number == 80
+
+
+def test_another_database_is_left_alone(path, opened):
+    with sqlite3.connect(lessons_file(path)) as database:
+        database.execute("CREATE TABLE mine (a)")
+    database.close()
+    with pytest.raises(PhotoError, match="is in the way"):
+        opened()
+    lessons_file(path).unlink()
+    lessons_file(path).mkdir()
+    with pytest.raises(PhotoError, match="is in the way"):
+        opened()
+
+
+def test_a_journal_of_a_newer_version_is_refused(path, opened):
+    opened()
+    opened.close()
+    with sqlite3.connect(lessons_file(path)) as database:
+        database.execute("PRAGMA user_version = 2")
+    database.close()
+    with pytest.raises(PhotoError, match="version 2, and this VoteStream reads 1"):
+        opened()
+
+
+def test_a_damaged_model_file_is_refused(path, opened):
+    path.write_bytes(b"x" * 100)
+    with pytest.raises(PhotoError, match="damaged or not a VoteStream model"):
+        opened()
+
+
+def test_a_learner_that_trains_a_network_is_refused(path, opened):
+    model = vs.create("er", backbone="tiny", device="cpu")
+    model.partial_fit(np.zeros((2, 4, 4, 3), np.uint8), ["a", "b"]).save(path)
+    with pytest.raises(PhotoError, match="trains a network itself"):
+        opened()
+
+
+def test_a_model_of_rows_takes_no_backbone(path, opened):
+    model, _ = opened()
+    do(model, Told(), learn("cat"))
+    model.fold()
+    opened.close()
+    with pytest.raises(PhotoError, match="taught rows of numbers"):
+        open_served(path, EngineSettings(backbone="pixels"))
+
+
+class Killed(BaseException):
+    pass
+
+
+def die(*arguments):
+    raise Killed
+
+
+# ---- with the photo tool ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for label in ("red", "green", "blue"):
+        paint(tmp_path / "photos", label, 6)
+    return tmp_path / "photos"
+
+
+def learn_photos(photos, path):
+    begin = () if path.exists() else ("--backbone", "pixels")
+    result = run("learn", photos, "--model", path, *begin)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def served(path):
+    return Engine.open(path, EngineSettings())
+
+
+def test_votestream_learn_goes_on_after_serving_and_learns_only_what_is_new(path, photos):
+    learn_photos(photos, path)
+    engine = served(path)
+    engine.learn([upload(100)], "grey").result()
+    engine.close()
+    paint(photos, "red", 2, start=20)
+    learn_photos(photos, path)
+    assert counts(path) == {"blue": 6, "green": 6, "grey": 1, "red": 8}
+    engine = served(path)
+    assert "changed by something else" in engine.remarks[0]
+    assert engine.learn([upload(90)], "grey").result().lessons[0].lesson == 2
+    engine.close()
+    assert counts(path)["grey"] == 2
+
+
+def test_photos_of_classes_renamed_and_forgotten_while_serving_are_known_by_their_new_names(path, photos):
+    learn_photos(photos, path)
+    engine = served(path)
+    engine.learn([upload(100)], "grey").result()
+    for change in (engine.rename("red", "rot"), engine.forget("green"), engine.rename("rot", "rouge")):
+        change.result()
+    engine.close()
+    (photos / "red").rename(photos / "rouge")
+    shutil.rmtree(photos / "green")
+    learn_photos(photos, path)
+    assert counts(path) == {"blue": 6, "grey": 1, "rouge": 6}
+    paint(photos, "green", 6)
+    learn_photos(photos, path)
+    assert counts(path) == {"blue": 6, "green": 6, "grey": 1, "rouge": 6}
+
+
+@pytest.mark.parametrize("moment", ["noted", "written"])
+def test_a_kill_while_classes_are_folded_leaves_the_notes_on_photos_right(path, photos, monkeypatch, moment):
+    from votestream.serve.engine import served_model as state
+
+    learn_photos(photos, path)
+    model, _ = open_served(path, EngineSettings())
+    do(model, Told(), Rename("red", "rouge"), Forget("green"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((state.model_files, "write", die) if moment == "noted" else (state, "settle_notes", die)))
+        with pytest.raises(Killed):
+            model.fold()
+    model.journal.close()
+    served(path).close()
+    (photos / "red").rename(photos / "rouge")
+    shutil.rmtree(photos / "green")
+    learn_photos(photos, path)
+    assert counts(path) == {"blue": 6, "rouge": 6}
+
+
+def test_a_killed_run_of_votestream_learn_is_finished_before_serving(path, photos, monkeypatch):
+    learn_photos(photos, path)
+    whole = path.read_bytes()
+    paint(photos, "grey", 5)
+    learn_photos(photos, path)
+    after = path.read_bytes()
+    shutil.rmtree(path.parent)
+    path.parent.mkdir()
+    shutil.rmtree(photos / "grey")
+    learn_photos(photos, path)
+    assert path.read_bytes() == whole
+    paint(photos, "grey", 5)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ImageClassifier, "save", die)
+        with pytest.raises(Killed):
+            run("learn", photos, "--model", path, catch_exceptions=False)
+    assert path.read_bytes() == whole
+    served(path).close()
+    assert path.read_bytes() == after
+
+
+def test_photos_noted_by_a_run_that_died_before_it_learned_them_are_learned_later(path, photos, monkeypatch):
+    learn_photos(photos, path)
+    paint(photos, "grey", 3)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(taught_model, "write_journal", die)
+        with pytest.raises(Killed):
+            run("learn", photos, "--model", path, catch_exceptions=False)
+    assert '"grey"' in sidecar_of(path).read_text()
+    engine = served(path)
+    engine.learn([upload(n) for n in range(5)], "dark").result()
+    engine.close()
+    learn_photos(photos, path)
+    assert counts(path)["grey"] == 3
+
+
+def test_rows_from_votestream_models_may_be_taught_too(path, photos):
+    learn_photos(photos, path)
+    engine = served(path)
+    row = np.zeros((1, 12), np.float32)
+    assert engine.learn_features(row, ["red"]).result().lessons[0].was is not None
+    engine.close()
+    assert counts(path)["red"] == 7
+
+
+def test_a_model_file_changed_while_it_is_served_is_not_overwritten(path):
+    engine = Engine.open(path, EngineSettings(backbone="pixels", fold_seconds=0))
+    engine.learn_features(rows_of("cat"), ["cat"]).result()
+    until(lambda: not engine.statistics()["unfolded"])
+    other = vs.load(path).partial_fit(rows_of("fir"), ["fir"])
+    other.save(path)
+    engine.learn_features(rows_of("dog"), ["dog"]).result()
+    until(lambda: engine.problem is not None)
+    assert "changed by something else meanwhile, which stays. Restart the service" in engine.problem
+    engine.close()
+    assert vs.load(path).classes_.tolist() == ["cat", "fir"]
+    engine = Engine.open(path, EngineSettings())
+    engine.close()
+    assert vs.load(path).classes_.tolist() == ["cat", "dog", "fir"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ({"learner": "ncm"}, "begun with the learner gaussian_voting, which stays: leave --learner out"),
+        ({"budget": 7}, "begun with gaussian_voting, which keeps no exemplars: leave --budget out"),
+        ({"backbone": "tiny"}, "taught through the backbone pixels, not tiny: leave --backbone out"),
+        ({"views": "3"}, "taught with the views 2: leave --views out"),
+    ],
+)
+def test_what_a_served_model_was_begun_with_stays(tmp_path, wish, why):
+    path = tmp_path / "shop.safetensors"
+    vs.ImageClassifier("pixels", vs.GaussianVoting()).partial_fit(np.zeros((2, 2, 2, 3), np.uint8), ["a", "b"]).save(
+        path
+    )
+    with pytest.raises(PhotoError, match=why):
+        Engine.open(path, EngineSettings(**wish))

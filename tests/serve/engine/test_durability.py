@@ -1,0 +1,260 @@
+"""Whatever is acknowledged is on disk: a copy of the files, taken at any write, leads to the state told last."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import votestream
+from serve.history import Told, do, learn
+from votestream.io import model_files
+from votestream.learners import load
+from votestream.model_store.journal import fingerprint
+from votestream.serve.engine.changes import Forget, Learn, Rename, Undo
+from votestream.serve.engine.journal import LessonsFile
+from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.settings import EngineSettings
+
+SHORT = EngineSettings(undo_reach=4)
+
+
+class Crashes:
+    """What a folder held before and after every write, as `kill -9` would leave it, and what was told by then."""
+
+    def __init__(self, folder, told, monkeypatch):
+        self.folder, self.told, self.images = folder, told, []
+        transaction, write = LessonsFile.transaction, model_files.write
+
+        @contextmanager
+        def watched(journal):
+            with transaction(journal):
+                yield
+                self.take("before a commit")
+            self.take("after a commit")
+
+        def writing(path, header, arrays):
+            self.take("before the model file")
+            write(path, header, arrays)
+            self.take("after the model file")
+
+        monkeypatch.setattr(LessonsFile, "transaction", watched)
+        monkeypatch.setattr(model_files, "write", writing)
+
+    def take(self, moment):
+        held = {path.name: path.read_bytes() for path in self.folder.iterdir()}
+        if self.images and self.images[-1][0] == held:
+            self.images.pop()  # nothing was written since
+        self.images.append((held, moment, self.told.number))
+
+
+def opened(folder, settings=SHORT):
+    return open_served(folder / "m.safetensors", settings)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "models"
+    made.mkdir()
+    return made
+
+
+def a_life(model, told):
+    """Every kind of change, and enough lessons that bases move on."""
+    do(model, told, learn("cat", "dog"), learn("cat", seed=1))
+    model.fold()
+    do(model, told, learn("dog", seed=2), learn("oak", "oak", seed=3, task="trees"))
+    do(model, told, Undo())
+    do(model, told, Rename("dog", "hound"))
+    model.fold()
+    do(model, told, learn("cat", "hound", seed=7))
+    do(model, told, Undo(4))
+    do(model, told, learn("elm", seed=8), Rename("elm", "oak", merge=True))
+    do(model, told, learn("cat", seed=10))
+    do(model, told, Forget("oak"))
+    do(model, told, Undo(model.number))
+    model.fold()
+    for seed in range(20, 24):
+        do(model, told, learn("cat", "hound", seed=seed))
+    do(model, told, Undo(model.number - 3))
+    do(model, told, learn("fir", seed=30))
+
+
+def test_a_copy_of_the_files_at_any_write_leads_to_the_state_acknowledged_last(folder, monkeypatch):
+    told = Told()
+    with monkeypatch.context() as patched:
+        crashes = Crashes(folder, told, patched)
+        model, _ = opened(folder)
+        a_life(model, told)
+        model.fold()
+        model.journal.close()
+    assert len(crashes.images) > 30
+    fingerprints = {}
+    for place, (held, moment, acknowledged) in enumerate(crashes.images):
+        copy = folder.with_name(f"copy {place}")
+        copy.mkdir()
+        for name, data in held.items():
+            (copy / name).write_bytes(data)
+        again, remarks = opened(copy)
+        n = again.number
+        assert remarks == []
+        assert acknowledged <= n <= acknowledged + 4, moment
+        if n not in fingerprints:
+            fingerprints[n] = told.fingerprint(n)
+        assert fingerprint(again.learner) == fingerprints[n], (moment, n)
+        assert fingerprint(again.view.learner) == fingerprints[n]
+        if place % 5 == 0 and n > 1:  # it goes on as if nothing had been
+            do(again, Told(), learn("new", seed=99))
+            expected = told.model(n)
+            expected.partial_fit(learn("new", seed=99).rows, ["new"])
+            assert fingerprint(again.learner) == fingerprint(expected)
+        again.journal.close()
+
+
+TEACHING = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from serve.history import rows_of
+from votestream.serve.engine import Engine
+from votestream.serve.engine.settings import EngineSettings
+
+engine = Engine.open(sys.argv[1], EngineSettings(backbone="reduced_resnet18", fold_lessons=3))
+def teach(n):
+    label = ("cat", "dog", "oak", "elm")[n % 4]
+    lesson = engine.learn_features(rows_of(label, seed=n), [label]).result().lessons[0].lesson
+    sys.stdout.write(f"{lesson} {label} {n}\\n")
+    sys.stdout.flush()
+ThreadPoolExecutor(4).map(teach, range(10_000))
+"""
+
+
+def test_what_a_process_acknowledged_survives_kill_9(folder):
+    tests, source = Path(__file__).parents[2], Path(votestream.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{tests}"}
+    command = [sys.executable, "-c", TEACHING, str(folder / "m.safetensors")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        said = [process.stdout.readline() for _ in range(25)]
+        process.kill()
+        said += process.stdout.readlines()
+    told = Told()
+    for line in said:
+        if line.endswith("\n"):
+            lesson, label, seed = line.split()
+            told.calls[int(lesson)] = learn(label, seed=int(seed))
+    model, remarks = opened(folder, EngineSettings())
+    assert remarks == []
+    assert told.number <= model.number <= told.number + 4  # each thread may have had one under way
+    standing = {entry.number: entry for entry in model.journal.entries(0)}
+    for number, job in told.calls.items():
+        assert standing[number].features.tobytes() == job.rows.tobytes()
+    for number, entry in standing.items():
+        told.calls.setdefault(number, Learn(entry.features[None], [entry.about["label"]]))
+    assert fingerprint(model.learner) == told.fingerprint()
+    model.journal.close()
+
+
+def test_a_restart_gives_the_same_state_as_going_on(folder):
+    told = Told()
+    model, _ = opened(folder)
+    a_life(model, told)
+    before = fingerprint(model.learner)
+    assert before == told.fingerprint()
+    model.journal.close()  # without folding
+    again, _ = opened(folder)
+    assert fingerprint(again.learner) == before
+    again.fold()
+    assert fingerprint(load(folder / "m.safetensors")) == before
+    again.journal.close()
+
+
+def test_every_number_identifies_a_state_that_predicts_the_same_when_replayed(folder):
+    told, views = Told(), []
+    model, _ = opened(folder)
+    rows = learn("cat", "dog", "oak", seed=5).rows
+    for jobs in (
+        [learn("cat")],
+        [learn("dog", "oak")],
+        [Undo(2)],
+        [learn("dog", seed=4), Rename("oak", "elm")],
+        [Undo()],
+    ):
+        do(model, told, *jobs)
+        views.append(model.view)
+    for view in views:
+        replayed = told.model(view.number)
+        answers = view.answers(rows, [9] * 3, [None] * 3, 0.05)
+        shares = replayed.predict_proba(rows)
+        for answer, share in zip(answers, shares, strict=True):
+            assert answer.lesson == view.number
+            assert dict(answer.probabilities) == {
+                label: round(float(p), 6) for label, p in zip(replayed.classes_.tolist(), share, strict=True)
+            }
+    model.journal.close()
+
+
+def test_a_restart_starts_from_the_model_file_where_it_can(folder, monkeypatch):
+    model, _ = opened(folder, EngineSettings())
+    told = Told()
+    do(model, told, learn("cat", "dog"))
+    model.fold()
+    do(model, told, learn("oak"))
+    model.journal.close()
+    made_again = []
+    from votestream.serve.engine import recovery as opening
+
+    real = opening.make_again
+    monkeypatch.setattr(opening, "make_again", lambda *call: made_again.append(call) or real(*call))
+    again, _ = opened(folder, EngineSettings())
+    assert len(made_again) == 1
+    assert fingerprint(again.learner) == told.fingerprint()
+    again.journal.close()
+
+
+def test_an_undo_of_what_the_model_file_has_survives_a_restart(folder):
+    told = Told()
+    model, _ = opened(folder, EngineSettings())
+    do(model, told, learn("cat", "dog", "oak"))
+    model.fold()
+    do(model, told, Undo(2))
+    do(model, told, learn("elm"))
+    model.journal.close()
+    again, remarks = opened(folder, EngineSettings())
+    assert remarks == []
+    assert fingerprint(again.learner) == told.fingerprint()
+    again.journal.close()
+
+
+def test_a_model_whose_only_lessons_were_taken_back_is_new_again(folder):
+    told = Told()
+    model, _ = opened(folder)
+    do(model, told, learn("cat"))
+    model.fold()
+    assert (folder / "m.safetensors").exists()
+    do(model, told, Undo())
+    model.fold()
+    assert not (folder / "m.safetensors").exists()
+    model.journal.close()
+    again, remarks = opened(folder)
+    assert remarks == []
+    assert not again.view.fitted
+    do(again, told, learn("dog"))
+    assert again.view.number == 3
+    again.journal.close()
+
+
+def test_the_journal_and_its_log_stop_growing(folder):
+    model, _ = opened(folder)
+    sizes = []
+    for seed in range(60):
+        do(model, Told(), learn("cat", "dog", seed=seed))
+        if seed % 20 == 19:
+            assert model.journal.bytes_on_disk() > (folder / "m.safetensors.lessons").stat().st_size
+            model.fold()
+            assert (folder / "m.safetensors.lessons-wal").stat().st_size == 0
+            sizes.append(model.journal.bytes_on_disk())
+    assert sizes[1] == sizes[2]
+    model.journal.close()

@@ -11,7 +11,7 @@ from PIL import Image
 from votestream.model_store.journal import fingerprint
 from votestream.photos.opening import new_learner
 from votestream.serve.engine.changes import Forget, Learn, Rename, Undo
-from votestream.serve.engine.messages import Change, Taught, Upload
+from votestream.serve.engine.messages import Correction, LearnResult, Upload
 
 WIDTH = 6
 
@@ -59,9 +59,9 @@ class Told:
         return max([0, *self.undone.values(), *(first + size(job) - 1 for first, job in self.calls.items())])
 
     def note(self, job, outcome):
-        if isinstance(outcome, Taught):
+        if isinstance(outcome, LearnResult):
             self.calls[outcome.lessons[0].lesson] = job
-        elif isinstance(outcome, Change) and isinstance(job, Undo):
+        elif isinstance(outcome, Correction) and isinstance(job, Undo):
             self.undone[outcome.about["lesson"]] = outcome.lesson
         else:
             self.calls[outcome.lesson] = job

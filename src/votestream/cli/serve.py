@@ -247,7 +247,7 @@ def _copied(
 
 def teach_sample(engine: Engine) -> None:
     """The demo's classes, two at a time, unless the model knows something already."""
-    from votestream.serve.sample_images import lessons
+    from votestream.serve.sample_images import labelled_images as lessons
 
     if engine.describe()["classes"]:
         note("The model knows something already: the demo's classes are not taught to it.")

@@ -1,4 +1,4 @@
-"""The demo's classes, as lessons for a model that is to be played with."""
+"""The labelled images of the demo, for `votestream serve --sample`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from PIL import Image
 from votestream.serve.engine.messages import Upload
 from votestream.streams.sample import sample_images
 
-IMAGES = 30  # of each class
+IMAGES_PER_CLASS = 30
 
 
-def lessons() -> Iterator[tuple[str, str, list[Upload]]]:
-    """Task, label and images of one class after another, two classes a task."""
+def labelled_images() -> Iterator[tuple[str, str, list[Upload]]]:
+    """The task, label and images of every class. A task has two classes."""
     images, labels = sample_images("train")
     for number, label in enumerate(dict.fromkeys(labels.tolist())):
-        mine = images[labels == label][:IMAGES]
+        mine = images[labels == label][:IMAGES_PER_CLASS]
         yield (
             f"demo {number // 2 + 1}",
             label,

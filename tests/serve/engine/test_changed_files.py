@@ -18,7 +18,7 @@ from votestream.photos.sidecar import sidecar_of
 from votestream.pipeline import ImageClassifier
 from votestream.serve.engine import Engine
 from votestream.serve.engine.changes import Forget, Rename, Undo
-from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.recovery import open_model
 from votestream.serve.engine.settings import EngineSettings
 
 
@@ -36,7 +36,7 @@ class Opening:
 
     def __call__(self):
         self.close()
-        self.models.append(open_served(self.path, EngineSettings(device="cpu")))
+        self.models.append(open_model(self.path, EngineSettings(device="cpu")))
         return self.models[-1]
 
     def close(self):
@@ -58,7 +58,7 @@ def lessons_file(path):
 def test_a_model_that_something_else_taught_is_the_new_base_and_no_lesson_is_lost(path, opened):
     model, _ = opened()
     do(model, told := Told(), learn("cat", "dog"))
-    model.fold()
+    model.write_checkpoint()
     do(model, told, learn("oak"), learn("elm"), learn("cat", seed=9))
     opened.close()
     other = vs.load(path)
@@ -68,21 +68,21 @@ def test_a_model_that_something_else_taught_is_the_new_base_and_no_lesson_is_los
     other.partial_fit(rows_of("oak"), ["oak"]).partial_fit(rows_of("elm"), ["elm"])
     other.partial_fit(rows_of("cat", seed=9), ["cat"])
     assert fingerprint(model.learner) == fingerprint(other)
-    assert "changed by something else" in remarks[0]
-    assert "3 lessons that it did not have were learned again" in remarks[0]
+    assert "changed by another program" in remarks[0]
+    assert "3 lessons that were not in it were learned again" in remarks[0]
     assert model.number == 5
-    with pytest.raises(Exception, match="undo reaches to lesson 3"):
+    with pytest.raises(Exception, match="too old to undo: the oldest that can be undone is 3"):
         do(model, told, Undo(2))
     do(model, told, Undo(4))
     assert "elm" not in model.learner.classes_
-    model.fold()
+    model.write_checkpoint()
     assert opened()[1] == []
 
 
 def test_changes_that_no_longer_fit_are_told_of(path, opened):
     model, _ = opened()
     do(model, Told(), learn("cat", "dog"))
-    model.fold()
+    model.write_checkpoint()
     do(model, Told(), Rename("cat", "lion"))
     do(model, Told(), Undo(2))
     do(model, Told(), learn("oak"))
@@ -97,10 +97,10 @@ def test_changes_that_no_longer_fit_are_told_of(path, opened):
 def test_a_copy_of_the_model_put_back_is_the_new_base(path, opened):
     model, _ = opened()
     do(model, Told(), learn("cat", "dog"))
-    model.fold()
+    model.write_checkpoint()
     shutil.copy(path, path.with_name("copy"))
     do(model, Told(), learn("oak"))
-    model.fold()
+    model.write_checkpoint()
     opened.close()
     shutil.copy(path.with_name("copy"), path)
     model, remarks = opened()
@@ -111,13 +111,13 @@ def test_a_copy_of_the_model_put_back_is_the_new_base(path, opened):
 def test_a_model_file_that_is_gone_is_made_again(path, opened):
     model, _ = opened()
     do(model, told := Told(), learn("cat", "dog"))
-    model.fold()
+    model.write_checkpoint()
     opened.close()
     path.unlink()
     model, remarks = opened()
-    assert "was gone: it is made again" in remarks[0]
+    assert "was missing: it was restored" in remarks[0]
     assert fingerprint(model.learner) == told.fingerprint()
-    model.fold()
+    model.write_checkpoint()
     assert path.exists()
     assert opened()[1] == []
 
@@ -130,7 +130,7 @@ def test_lessons_of_another_model_are_refused_and_stay(path, opened):
     images = np.zeros((2, 4, 4, 3), np.uint8)
     ImageClassifier(backbone, vs.GaussianVoting()).partial_fit(images, ["night", "night"]).save(path)
     before = lessons_file(path).read_bytes()
-    with pytest.raises(PhotoError, match=r"2 lessons of another model, taught through rows of numbers, and .* pixels"):
+    with pytest.raises(PhotoError, match=r"2 lessons of another model, .* with rows of numbers; .* pixels"):
         opened()
     assert lessons_file(path).read_bytes() == before
     lessons_file(path).unlink()
@@ -141,7 +141,7 @@ def test_a_damaged_journal_is_named_and_refused_and_stays(path, opened):
     model, _ = opened()
     for seed in range(40):
         do(model, Told(), learn("cat", "dog", seed=seed))
-    model.fold()  # no lesson is learned again at the next start: only an undo would read them
+    model.write_checkpoint()  # no lesson is learned again at the next start: only an undo would read them
     opened.close()
     whole = lessons_file(path).read_bytes()
     row = rows_of("cat", seed=3)[0].tobytes()
@@ -202,10 +202,10 @@ def test_a_learner_that_trains_a_network_is_refused(path, opened):
 def test_a_model_of_rows_takes_no_backbone(path, opened):
     model, _ = opened()
     do(model, Told(), learn("cat"))
-    model.fold()
+    model.write_checkpoint()
     opened.close()
     with pytest.raises(PhotoError, match="taught rows of numbers"):
-        open_served(path, EngineSettings(backbone="pixels"))
+        open_model(path, EngineSettings(backbone="pixels"))
 
 
 class Killed(BaseException):
@@ -246,7 +246,7 @@ def test_votestream_learn_goes_on_after_serving_and_learns_only_what_is_new(path
     learn_photos(photos, path)
     assert counts(path) == {"blue": 6, "green": 6, "grey": 1, "red": 8}
     engine = served(path)
-    assert "changed by something else" in engine.remarks[0]
+    assert "changed by another program" in engine.remarks[0]
     assert engine.learn([upload(90)], "grey").result().lessons[0].lesson == 2
     engine.close()
     assert counts(path)["grey"] == 2
@@ -273,13 +273,13 @@ def test_a_kill_while_classes_are_folded_leaves_the_notes_on_photos_right(path, 
     from votestream.serve.engine import served_model as state
 
     learn_photos(photos, path)
-    model, _ = open_served(path, EngineSettings())
+    model, _ = open_model(path, EngineSettings())
     do(model, Told(), Rename("red", "rouge"), Forget("green"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(*((state.model_files, "write", die) if moment == "noted" else (state, "settle_notes", die)))
+        patched.setattr(*((state.model_files, "write", die) if moment == "noted" else (state, "keep_labels_of", die)))
         with pytest.raises(Killed):
-            model.fold()
+            model.write_checkpoint()
     model.journal.close()
     served(path).close()
     (photos / "red").rename(photos / "rouge")
@@ -336,14 +336,14 @@ def test_rows_from_votestream_models_may_be_taught_too(path, photos):
 
 
 def test_a_model_file_changed_while_it_is_served_is_not_overwritten(path):
-    engine = Engine.open(path, EngineSettings(backbone="pixels", fold_seconds=0))
+    engine = Engine.open(path, EngineSettings(backbone="pixels", checkpoint_seconds=0))
     engine.learn_features(rows_of("cat"), ["cat"]).result()
     until(lambda: not engine.statistics()["unfolded"])
     other = vs.load(path).partial_fit(rows_of("fir"), ["fir"])
     other.save(path)
     engine.learn_features(rows_of("dog"), ["dog"]).result()
     until(lambda: engine.problem is not None)
-    assert "changed by something else meanwhile, which stays. Restart the service" in engine.problem
+    assert "another program changed it, and it is not overwritten. Restart the service" in engine.problem
     engine.close()
     assert vs.load(path).classes_.tolist() == ["cat", "fir"]
     engine = Engine.open(path, EngineSettings())

@@ -12,14 +12,14 @@ from votestream.io import model_files
 from votestream.model_store.journal import fingerprint
 from votestream.serve.engine import Engine
 from votestream.serve.engine.changes import Undo
-from votestream.serve.engine.messages import DiskProblem
-from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.messages import DiskError
+from votestream.serve.engine.recovery import open_model
 from votestream.serve.engine.settings import EngineSettings
 
 
 @pytest.fixture
 def engine(tmp_path):
-    opened = Engine.open(tmp_path / "m.safetensors", EngineSettings(backbone="pixels", fold_seconds=1e9))
+    opened = Engine.open(tmp_path / "m.safetensors", EngineSettings(backbone="pixels", checkpoint_seconds=1e9))
     yield opened
     opened.close()
 
@@ -41,7 +41,7 @@ def test_a_full_disk_refuses_lessons_and_predictions_go_on(engine):
     fill(engine)
     wide = rows_of("cat", 100, seed=5)
     for _ in range(3):
-        with pytest.raises(DiskProblem, match="not learned: database or disk is full"):
+        with pytest.raises(DiskError, match="not learned: database or disk is full"):
             engine.learn_features(wide, ["dog"] * 100).result()
     assert "disk is full" in engine.problem
     assert fingerprint(engine._model.learner) == before
@@ -59,7 +59,7 @@ def test_a_read_only_disk_refuses_lessons_and_recovers(engine):
     engine.learn_features(rows_of("cat"), ["cat"]).result()
     database.execute("PRAGMA query_only = ON")
     for change in (lambda: engine.learn_features(rows_of("dog"), ["dog"]), engine.undo):
-        with pytest.raises(DiskProblem, match="readonly database"):
+        with pytest.raises(DiskError, match="readonly database"):
             change().result()
     assert engine.predict_features(rows_of("cat")).result().answers[0].lesson == 1
     database.execute("PRAGMA query_only = OFF")
@@ -67,11 +67,11 @@ def test_a_read_only_disk_refuses_lessons_and_recovers(engine):
 
 
 def test_a_refused_undo_leaves_the_lesson(tmp_path, monkeypatch):
-    model, _ = open_served(tmp_path / "m.safetensors", EngineSettings())
+    model, _ = open_model(tmp_path / "m.safetensors", EngineSettings())
     told = Told()
     do(model, told, learn("cat", "dog"))
     monkeypatch.setattr(model.journal, "mark_undone", raising(sqlite3.OperationalError("disk I/O error")))
-    with pytest.raises(DiskProblem):
+    with pytest.raises(DiskError):
         do(model, told, Undo())
     assert fingerprint(model.learner) == told.fingerprint()
     monkeypatch.undo()
@@ -89,7 +89,7 @@ def raising(problem):
 
 def test_a_model_file_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
-    engine = Engine.open(path, EngineSettings(backbone="pixels", fold_lessons=2))
+    engine = Engine.open(path, EngineSettings(backbone="pixels", checkpoint_changes=2))
     with monkeypatch.context() as patched:
         patched.setattr(model_files, "write", raising(OSError(errno.ENOSPC, "No space left on device")))
         engine.learn_features(rows_of("cat", 2), ["cat", "cat"]).result()
@@ -105,7 +105,7 @@ def test_a_model_file_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch
 
 
 def test_the_model_file_is_written_after_so_many_lessons_and_so_many_seconds(tmp_path):
-    for settings in ({"fold_lessons": 1}, {"fold_seconds": 0.01}):
+    for settings in ({"checkpoint_changes": 1}, {"checkpoint_seconds": 0.01}):
         path = tmp_path / f"{next(iter(settings))}.safetensors"
         engine = Engine.open(path, EngineSettings(backbone="pixels", **settings))
         engine.learn_features(rows_of("cat"), ["cat"]).result()

@@ -16,8 +16,8 @@ from votestream.io import model_files
 from votestream.learners import load
 from votestream.model_store.journal import fingerprint
 from votestream.serve.engine.changes import Forget, Learn, Rename, Undo
-from votestream.serve.engine.journal import LessonsFile
-from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.journal import ChangeJournal
+from votestream.serve.engine.recovery import open_model
 from votestream.serve.engine.settings import EngineSettings
 
 SHORT = EngineSettings(undo_reach=4)
@@ -28,7 +28,7 @@ class Crashes:
 
     def __init__(self, folder, told, monkeypatch):
         self.folder, self.told, self.images = folder, told, []
-        transaction, write = LessonsFile.transaction, model_files.write
+        transaction, write = ChangeJournal.transaction, model_files.write
 
         @contextmanager
         def watched(journal):
@@ -42,7 +42,7 @@ class Crashes:
             write(path, header, arrays)
             self.take("after the model file")
 
-        monkeypatch.setattr(LessonsFile, "transaction", watched)
+        monkeypatch.setattr(ChangeJournal, "transaction", watched)
         monkeypatch.setattr(model_files, "write", writing)
 
     def take(self, moment):
@@ -53,7 +53,7 @@ class Crashes:
 
 
 def opened(folder, settings=SHORT):
-    return open_served(folder / "m.safetensors", settings)
+    return open_model(folder / "m.safetensors", settings)
 
 
 @pytest.fixture
@@ -66,18 +66,18 @@ def folder(tmp_path):
 def a_life(model, told):
     """Every kind of change, and enough lessons that bases move on."""
     do(model, told, learn("cat", "dog"), learn("cat", seed=1))
-    model.fold()
+    model.write_checkpoint()
     do(model, told, learn("dog", seed=2), learn("oak", "oak", seed=3, task="trees"))
     do(model, told, Undo())
     do(model, told, Rename("dog", "hound"))
-    model.fold()
+    model.write_checkpoint()
     do(model, told, learn("cat", "hound", seed=7))
     do(model, told, Undo(4))
     do(model, told, learn("elm", seed=8), Rename("elm", "oak", merge=True))
     do(model, told, learn("cat", seed=10))
     do(model, told, Forget("oak"))
     do(model, told, Undo(model.number))
-    model.fold()
+    model.write_checkpoint()
     for seed in range(20, 24):
         do(model, told, learn("cat", "hound", seed=seed))
     do(model, told, Undo(model.number - 3))
@@ -90,7 +90,7 @@ def test_a_copy_of_the_files_at_any_write_leads_to_the_state_acknowledged_last(f
         crashes = Crashes(folder, told, patched)
         model, _ = opened(folder)
         a_life(model, told)
-        model.fold()
+        model.write_checkpoint()
         model.journal.close()
     assert len(crashes.images) > 30
     fingerprints = {}
@@ -122,7 +122,7 @@ from serve.history import rows_of
 from votestream.serve.engine import Engine
 from votestream.serve.engine.settings import EngineSettings
 
-engine = Engine.open(sys.argv[1], EngineSettings(backbone="reduced_resnet18", fold_lessons=3))
+engine = Engine.open(sys.argv[1], EngineSettings(backbone="reduced_resnet18", checkpoint_changes=3))
 def teach(n):
     label = ("cat", "dog", "oak", "elm")[n % 4]
     lesson = engine.learn_features(rows_of(label, seed=n), [label]).result().lessons[0].lesson
@@ -166,7 +166,7 @@ def test_a_restart_gives_the_same_state_as_going_on(folder):
     model.journal.close()  # without folding
     again, _ = opened(folder)
     assert fingerprint(again.learner) == before
-    again.fold()
+    again.write_checkpoint()
     assert fingerprint(load(folder / "m.safetensors")) == before
     again.journal.close()
 
@@ -186,7 +186,7 @@ def test_every_number_identifies_a_state_that_predicts_the_same_when_replayed(fo
         views.append(model.view)
     for view in views:
         replayed = told.model(view.number)
-        answers = view.answers(rows, [9] * 3, [None] * 3, 0.05)
+        answers = view.predict(rows, [9] * 3, [None] * 3, 0.05)
         shares = replayed.predict_proba(rows)
         for answer, share in zip(answers, shares, strict=True):
             assert answer.lesson == view.number
@@ -200,14 +200,14 @@ def test_a_restart_starts_from_the_model_file_where_it_can(folder, monkeypatch):
     model, _ = opened(folder, EngineSettings())
     told = Told()
     do(model, told, learn("cat", "dog"))
-    model.fold()
+    model.write_checkpoint()
     do(model, told, learn("oak"))
     model.journal.close()
     made_again = []
     from votestream.serve.engine import recovery as opening
 
-    real = opening.make_again
-    monkeypatch.setattr(opening, "make_again", lambda *call: made_again.append(call) or real(*call))
+    real = opening.replay
+    monkeypatch.setattr(opening, "replay", lambda *call: made_again.append(call) or real(*call))
     again, _ = opened(folder, EngineSettings())
     assert len(made_again) == 1
     assert fingerprint(again.learner) == told.fingerprint()
@@ -218,7 +218,7 @@ def test_an_undo_of_what_the_model_file_has_survives_a_restart(folder):
     told = Told()
     model, _ = opened(folder, EngineSettings())
     do(model, told, learn("cat", "dog", "oak"))
-    model.fold()
+    model.write_checkpoint()
     do(model, told, Undo(2))
     do(model, told, learn("elm"))
     model.journal.close()
@@ -232,10 +232,10 @@ def test_a_model_whose_only_lessons_were_taken_back_is_new_again(folder):
     told = Told()
     model, _ = opened(folder)
     do(model, told, learn("cat"))
-    model.fold()
+    model.write_checkpoint()
     assert (folder / "m.safetensors").exists()
     do(model, told, Undo())
-    model.fold()
+    model.write_checkpoint()
     assert not (folder / "m.safetensors").exists()
     model.journal.close()
     again, remarks = opened(folder)
@@ -253,7 +253,7 @@ def test_the_journal_and_its_log_stop_growing(folder):
         do(model, Told(), learn("cat", "dog", seed=seed))
         if seed % 20 == 19:
             assert model.journal.bytes_on_disk() > (folder / "m.safetensors.lessons").stat().st_size
-            model.fold()
+            model.write_checkpoint()
             assert (folder / "m.safetensors.lessons-wal").stat().st_size == 0
             sizes.append(model.journal.bytes_on_disk())
     assert sizes[1] == sizes[2]

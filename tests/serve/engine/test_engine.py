@@ -15,10 +15,9 @@ from serve.history import Told, learn, png, rows_of, until, upload
 from votestream.model_store.journal import fingerprint
 from votestream.photos.decisions import Decisions
 from votestream.photos.finding import PhotoError
-from votestream.serve.engine import Engine, events
-from votestream.serve.engine import idempotency as promises
-from votestream.serve.engine.features import Lesson, Question
-from votestream.serve.engine.messages import BadRequest, Conflict, Failed, NotReady, NotThere, TooBusy, Upload
+from votestream.serve.engine import Engine, events, idempotency
+from votestream.serve.engine.features import LearnRequest, PredictRequest
+from votestream.serve.engine.messages import BadRequest, Conflict, InternalError, NotFound, NotReady, TooBusy, Upload
 from votestream.serve.engine.served_model import ServedModel
 from votestream.serve.engine.settings import EngineSettings
 
@@ -141,7 +140,7 @@ def test_a_model_on_rows_of_numbers_takes_no_images(opened):
     engine = opened()
     engine.learn_features(rows_of("cat"), ["cat"]).result()
     for ask in (lambda: engine.predict([upload()]), lambda: engine.learn([upload()], "cat")):
-        with pytest.raises(BadRequest, match="rows of numbers, not images"):
+        with pytest.raises(BadRequest, match="rows of numbers, not on images"):
             ask()
 
 
@@ -176,12 +175,12 @@ def test_numbers_beyond_all_bounds_are_refused(opened):
         engine.learn_features(np.zeros((1, 4097)), ["a"])
     engine.learn_features([[0.0, 1.0]], ["a"]).result()
     for lesson in (10**30, -(10**5000), 2**62):
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             engine.undo(lesson).result()
     with pytest.raises(BadRequest, match="an integer of"):
         engine.learn_features([[0.0, 1.0]], [10**400]).result()
     for change in (lambda: engine.forget(10**5000), lambda: engine.rename("a", 10**5000)):
-        with pytest.raises((Conflict, NotThere)):
+        with pytest.raises((Conflict, NotFound)):
             change().result()
 
 
@@ -215,22 +214,22 @@ def test_predictions_never_wait_for_a_lesson(opened, held):
 
 
 def test_lessons_and_predictions_of_many_threads_lead_to_what_was_told(opened):
-    engine, told, noting = opened(fold_lessons=7, undo_reach=10), Told(), threading.Lock()
+    engine, told, noting = opened(checkpoint_changes=7, undo_reach=10), Told(), threading.Lock()
     query = rows_of("cat", seed=1000)
 
-    def tell(job):
+    def change(job):
         outcome = engine.learn_features(job.rows, job.labels).result()
         with noting:
             told.note(job, outcome)
 
     def teach(teacher):
         for seed in range(8):
-            tell(learn(("cat", "dog", "oak")[teacher % 3], seed=100 * teacher + seed))
+            change(learn(("cat", "dog", "oak")[teacher % 3], seed=100 * teacher + seed))
 
     def ask(_):
         return [engine.predict_features(query).result().answers[0] for _ in range(15)]
 
-    tell(learn("cat", "dog", seed=5000))
+    change(learn("cat", "dog", seed=5000))
     with ThreadPoolExecutor(8) as pool:
         lessons = [pool.submit(teach, teacher) for teacher in range(4)]
         answers = [answer for found in pool.map(ask, range(4)) for answer in found]
@@ -251,7 +250,7 @@ def looking(opened, monkeypatch):
     """An engine whose backbone waits, when it looks at its first images, until it is released; and what it looks at."""
     engine = opened()
     engine.learn([upload(0)], "night").result()
-    backbone, gate, looked = engine._sight.backbone, threading.Event(), []
+    backbone, gate, looked = engine._loader.backbone, threading.Event(), []
     real = backbone.of_prepared
 
     def look(pixels):
@@ -269,7 +268,7 @@ def test_images_that_wait_share_a_batch(looking):
     first = engine.predict([upload(1)])
     until(lambda: looked == [[1]])
     asked = [engine.predict([upload(colour)]) for colour in range(20, 200, 20)]
-    until(lambda: len(engine._looker._ways[Question].ready) == 9)
+    until(lambda: len(engine._extractor._queues[PredictRequest].prepared) == 9)
     gate.set()
     assert {len(future.result(60).answers) for future in (first, *asked)} == {1}
     assert looked == [[1], list(range(20, 200, 20))]
@@ -277,13 +276,13 @@ def test_images_that_wait_share_a_batch(looking):
 
 def test_images_to_predict_go_before_those_to_learn(looking, monkeypatch):
     engine, looked, gate = looking
-    monkeypatch.setattr(engine._sight.backbone, "batch_size", 3)
+    monkeypatch.setattr(engine._loader.backbone, "batch_size", 3)
     first = engine.predict([upload(1)])
     until(lambda: looked == [[1]])
     lesson = engine.learn([upload(n) for n in range(2, 8)], "night")
-    until(lambda: len(engine._looker._ways[Lesson].ready) == 6)
+    until(lambda: len(engine._extractor._queues[LearnRequest].prepared) == 6)
     asked = engine.predict([upload(100 + n) for n in range(3)])
-    until(lambda: len(engine._looker._ways[Question].ready) == 3)
+    until(lambda: len(engine._extractor._queues[PredictRequest].prepared) == 3)
     gate.set()
     assert len(first.result(60).answers) == 1
     assert len(asked.result(60).answers) == 3
@@ -293,7 +292,7 @@ def test_images_to_predict_go_before_those_to_learn(looking, monkeypatch):
 
 
 def test_full_queues_refuse_at_once_and_empty_again(opened, held):
-    engine = opened(most_rows=3, most_images=2, most_image_bytes=10_000)
+    engine = opened(max_rows=3, max_images=2, max_image_bytes=10_000)
     futures = [engine.learn_features(rows_of("cat"), ["cat"])]
     taken_out(engine)
     futures += [engine.learn_features(rows_of("cat", seed=seed), ["cat"]) for seed in range(1, 4)]
@@ -310,7 +309,7 @@ def test_full_queues_refuse_at_once_and_empty_again(opened, held):
 
 def test_images_that_wait_are_counted_in_bytes_too(opened):
     data = upload().data
-    engine = opened(most_image_bytes=2 * len(data))
+    engine = opened(max_image_bytes=2 * len(data))
     with pytest.raises(BadRequest, match="at most 256 images"):
         engine.learn([upload()] * 3, "grey")
     engine.learn([upload()] * 2, "grey").result()
@@ -356,7 +355,7 @@ def test_a_writer_that_dies_says_so_and_nobody_waits(opened, monkeypatch, caplog
 
     with monkeypatch.context() as patched:
         patched.setattr(ServedModel, "change", die)
-        with pytest.raises(Failed):
+        with pytest.raises(InternalError):
             engine.learn_features(rows_of("dog"), ["dog"]).result(60)
     engine._writer._thread.join(60)
     with pytest.raises(NotReady, match="stopped learning"):
@@ -434,7 +433,7 @@ def test_a_refused_request_may_be_sent_again_with_its_key(opened):
     engine = opened()
     engine.learn_features(rows_of("cat"), ["cat"]).result()
     for _ in range(2):
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             engine.forget("dog", key="k").result()
     engine.learn_features(rows_of("dog"), ["dog"]).result()
     assert engine.forget("dog", key="k").result().lesson == 3
@@ -473,13 +472,13 @@ def test_every_change_is_told_to_those_who_listen(opened):
 
 
 def test_a_slow_listener_is_told_what_it_missed(monkeypatch):
-    monkeypatch.setattr(events, "MOST", 3)
+    monkeypatch.setattr(events, "MAX_WAITING", 3)
     all_of_them = events.Events()
     slow = all_of_them.subscribe()
     for number in range(5):
-        all_of_them.tell({"lesson": number})
+        all_of_them.publish({"lesson": number})
     assert slow.get() == {"lesson": 0}
-    all_of_them.tell({"lesson": 5})
+    all_of_them.publish({"lesson": 5})
     assert [slow.get() for _ in range(5)] == [
         {"lesson": 1},
         {"lesson": 2},
@@ -492,49 +491,49 @@ def test_a_slow_listener_is_told_what_it_missed(monkeypatch):
 
 
 def test_only_so_many_answers_are_kept(opened, monkeypatch):
-    monkeypatch.setattr(promises, "KEYS", 3)
+    monkeypatch.setattr(idempotency, "MAX_KEYS", 3)
     engine = opened()
     for n in range(6):
         engine.learn([upload(n)], "grey", key=str(n)).result()
-    kept = engine._model.journal.kept_answers()
+    kept = engine._model.journal.stored_answers()
     assert [each.key for each in kept] == ["2", "3", "4", "5"]  # the oldest goes with the next change
     assert engine.learn([upload(4)], "grey", key="4").result().lessons[0].lesson == 5
     assert engine.learn([upload(0)], "grey", key="0").result().lessons[0].lesson == 7
 
 
-def test_a_looker_that_stumbles_goes_on(opened, monkeypatch):
+def test_the_service_goes_on_after_an_error_in_feature_extraction(opened, monkeypatch):
     engine = opened()
     engine.learn([upload(10)], "night").result()
 
     def stumble(*arguments):
         raise RuntimeError("a bug")
 
-    for owner, name in ((engine._sight.backbone, "of_prepared"), (engine._looker, "_finished")):
+    for owner, name in ((engine._loader.backbone, "of_prepared"), (engine._extractor, "_finished")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, stumble)
             for ask in (lambda: engine.predict([upload()]), lambda: engine.learn([upload()], "grey")):
-                with pytest.raises(Failed, match="a bug"):
+                with pytest.raises(InternalError, match="a bug"):
                     ask().result(60)
     assert engine.predict([upload()]).result(60).answers[0].label == "night"
     assert engine.describe()["lesson"] == 1
 
 
-def test_a_promise_that_all_gave_up_takes_nobody_in_any_more():
-    promise = promises.Promise()
-    first, second = promise.future(), promise.future()
+def test_an_answer_that_nobody_waits_for_accepts_no_more_futures():
+    pending = idempotency.PendingAnswer()
+    first, second = pending.future(), pending.future()
     first.cancel()
-    assert promise.wanted
+    assert not pending.abandoned
     second.cancel()
-    assert not promise.wanted
-    third = promise.future()  # in time
-    assert promise.begin()
+    assert pending.abandoned
+    third = pending.future()  # in time
+    assert pending.start()
     assert not third.cancel()
-    promise.resolve(1)
+    pending.resolve(1)
     assert third.result() == 1
-    assert promise.future() is None
-    given_up = promises.Promise()
+    assert pending.future() is None
+    given_up = idempotency.PendingAnswer()
     given_up.future().cancel()
-    assert not given_up.begin()
+    assert not given_up.start()
     assert given_up.future() is None
 
 

@@ -9,9 +9,9 @@ from serve.history import Told, do, learn
 from votestream.model_store.journal import fingerprint
 from votestream.serve.engine import served_model as state
 from votestream.serve.engine.changes import Forget, Learn, Rename, Undo
-from votestream.serve.engine.journal import Entry, LessonsFile
-from votestream.serve.engine.messages import BadRequest, Conflict, NotThere
-from votestream.serve.engine.recovery import open_served
+from votestream.serve.engine.journal import ChangeJournal, JournalEntry
+from votestream.serve.engine.messages import BadRequest, Conflict, NotFound
+from votestream.serve.engine.recovery import open_model
 from votestream.serve.engine.settings import EngineSettings
 
 
@@ -19,13 +19,13 @@ from votestream.serve.engine.settings import EngineSettings
 def opened(tmp_path):
     models = []
 
-    def open_model(**settings):
+    def open_one(**settings):
         for model in models:
             model.journal.close()
-        models[:] = [open_served(tmp_path / "m.safetensors", EngineSettings(**settings))[0]]
+        models[:] = [open_model(tmp_path / "m.safetensors", EngineSettings(**settings))[0]]
         return models[0]
 
-    yield open_model
+    yield open_one
     models[0].journal.close()
 
 
@@ -41,7 +41,7 @@ def test_taking_back_the_newest_lesson_equals_never_having_learned_it(opened):
 
 @pytest.mark.parametrize("near", [1, 50])
 def test_taking_back_an_older_lesson_equals_never_having_learned_it(opened, monkeypatch, near):
-    monkeypatch.setattr(state, "NEAR", near)
+    monkeypatch.setattr(state, "VIEW_INTERVAL", near)
     model, told = opened(undo_reach=5), Told()
     for seed in range(4):
         do(model, told, learn("cat", "dog", "oak", seed=seed))
@@ -92,7 +92,7 @@ def test_a_lesson_that_a_later_change_needs_is_not_taken_back_alone(opened):
     model, told = opened(), Told()
     do(model, told, learn("cat", "dog"), Rename("cat", "lion"))
     before = fingerprint(model.learner)
-    with pytest.raises(Conflict, match=r"Lesson 1 cannot be taken back alone: change 3 \(rename\) needs it"):
+    with pytest.raises(Conflict, match=r"Lesson 1 cannot be undone alone: change 3 \(rename\) needs it"):
         do(model, told, Undo(1))
     assert fingerprint(model.learner) == before
     assert model.number == 3
@@ -101,12 +101,12 @@ def test_a_lesson_that_a_later_change_needs_is_not_taken_back_alone(opened):
 @pytest.mark.parametrize(
     ("lesson", "kind", "why"),
     [
-        (99, NotThere, "There is no lesson 99"),
-        (0, NotThere, "There is no lesson 0"),
-        (-3, NotThere, "There is no lesson -3"),
-        (1, NotThere, "undo reaches to lesson 5"),
+        (99, NotFound, "There is no lesson 99"),
+        (0, NotFound, "There is no lesson 0"),
+        (-3, NotFound, "There is no lesson -3"),
+        (1, NotFound, "the oldest that can be undone is 5"),
         (7, Conflict, "itself an undo"),
-        (6, Conflict, "taken back already"),
+        (6, Conflict, "undone already"),
     ],
 )
 def test_what_cannot_be_taken_back_is_said(opened, lesson, kind, why):
@@ -120,7 +120,7 @@ def test_what_cannot_be_taken_back_is_said(opened, lesson, kind, why):
 
 
 def test_nothing_to_take_back_is_a_conflict(opened):
-    with pytest.raises(Conflict, match="no lesson that could be taken back"):
+    with pytest.raises(Conflict, match="no lesson to undo"):
         do(opened(), Told(), Undo())
 
 
@@ -139,11 +139,11 @@ def test_features_are_kept_only_as_long_as_an_undo_may_need_them(opened):
         do(model, told, learn("cat", seed=seed))
     do(model, told, Undo(8))
     assert [entry.number for entry in model.journal.entries(0) if entry.features is not None] == [7, 9]
-    assert model.untidy
+    assert model.log_needs_truncation
 
 
 def test_features_that_were_deleted_are_gone_from_the_disk(tmp_path):
-    journal = LessonsFile(tmp_path / "m.lessons")
+    journal = ChangeJournal(tmp_path / "m.lessons")
     rows = np.random.default_rng(0).normal(size=(4, 3000)).astype(np.float32)  # several pages of the database each
 
     def pieces_on_disk(row):
@@ -151,13 +151,13 @@ def test_features_that_were_deleted_are_gone_from_the_disk(tmp_path):
         return sum(row[start : start + 10].tobytes() in held for start in range(0, 3000, 10))
 
     with journal.transaction():
-        journal.add(Entry(n, n, "learn", {}, row) for n, row in enumerate(rows, 1))
+        journal.add(JournalEntry(n, n, "learn", {}, row) for n, row in enumerate(rows, 1))
     assert all(pieces_on_disk(row) > 250 for row in rows)
     with journal.transaction():
         journal.mark_undone(3, 5)
     with journal.transaction():
         journal.drop_changes(1)
-    journal.tidy()
+    journal.truncate_log()
     assert [pieces_on_disk(row) > 250 for row in rows] == [False, True, False, True]
     assert pieces_on_disk(rows[0]) == pieces_on_disk(rows[2]) == 0
     journal.close()
@@ -168,11 +168,11 @@ def test_a_name_that_is_taken_needs_a_merge(opened):
     do(model, told, learn("cat", "dog"))
     with pytest.raises(Conflict, match="There is a class dog already"):
         do(model, told, Rename("cat", "dog"))
-    with pytest.raises(NotThere, match="knows no class lion: there are cat, dog"):
+    with pytest.raises(NotFound, match="has no class lion: its classes are cat, dog"):
         do(model, told, Rename("lion", "cat"))
     with pytest.raises(Conflict, match="called cat already"):
         do(model, told, Rename("cat", "cat"))
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         do(model, told, Forget("lion"))
     (change,) = do(model, told, Rename("cat", "dog", merge=True))
     assert change.about == {"old": "cat", "new": "dog", "merged": True}

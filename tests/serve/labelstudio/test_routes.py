@@ -6,8 +6,7 @@ import pytest
 
 from serve.http_client import image, serving
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, deleted, event, task
-from votestream.serve.engine import Engine
-from votestream.serve.engine import idempotency as promises
+from votestream.serve.engine import Engine, idempotency
 from votestream.serve.engine.messages import Upload
 from votestream.serve.engine.settings import EngineSettings
 
@@ -85,7 +84,7 @@ def test_deleted_tasks_take_what_their_annotations_taught_with_them_after_a_rest
 
 
 def test_what_annotations_taught_is_remembered_longer_than_other_keys(tmp_path, monkeypatch):
-    monkeypatch.setattr(promises, "KEYS", 2)
+    monkeypatch.setattr(idempotency, "MAX_KEYS", 2)
     with serving(tmp_path) as client:
         client.post("/webhook", json=of_task(1, "red", 17))
         for number in range(4):

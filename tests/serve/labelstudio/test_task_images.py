@@ -137,7 +137,7 @@ def test_the_images_of_all_requests_together_are_bounded(client, studio):
     images.hold(4 << 20)
     busy = client.post("/predict", json={"tasks": [task("/data/red.png")], "label_config": CONFIG})
     assert busy.status_code == 429
-    images.let_go(4 << 20)
+    images.release(4 << 20)
     assert predicted(client, "/data/red.png")[0]["result"]
 
 

@@ -16,10 +16,10 @@ from serve.history import rows_of, until
 from serve.http_client import image
 from serve.processes import service
 from votestream.serve.engine import view
-from votestream.serve.engine.features import Glance, Question
-from votestream.serve.engine.idempotency import Promise
-from votestream.serve.engine.messages import NotReady, Upload, Version
-from votestream.serve.replica import local_copy as copies
+from votestream.serve.engine.features import ImageRequest, PredictRequest
+from votestream.serve.engine.idempotency import PendingAnswer
+from votestream.serve.engine.messages import ModelVersion, NotReady, Upload
+from votestream.serve.replica import local_copy
 from votestream.serve.replica.upstream import Upstream
 from votestream.serve.web.options import Limits
 
@@ -90,12 +90,12 @@ def test_an_image_that_was_looked_at_through_the_backbone_of_before_is_not_answe
     engine, address = writer
     engine.learn([Upload(image("red"))], "red").result()
     with following(copy, address) as follower:
-        until(lambda: not follower._sight.loading)
-        promise = Promise()
-        answer, glance = promise.future(), Glance([Upload(b"")], promise, Question(1))
-        glance.backbone = vs.create_backbone("tiny", device="cpu")
-        glance.set(0, np.zeros(12, np.float32))
-        follower._seen([glance])
+        until(lambda: not follower._loader.loading)
+        pending = PendingAnswer()
+        answer, request = pending.future(), ImageRequest([Upload(b"")], pending, PredictRequest(1))
+        request.backbone = vs.create_backbone("tiny", device="cpu")
+        request.set(0, np.zeros(12, np.float32))
+        follower._features_ready([request])
         with pytest.raises(NotReady, match="another backbone now: send the images again"):
             answer.result(0)
 
@@ -103,7 +103,7 @@ def test_an_image_that_was_looked_at_through_the_backbone_of_before_is_not_answe
 def test_a_burst_of_lessons_is_fetched_one_at_a_time_and_coalesced(writer, copy, monkeypatch):
     engine, address = writer
     teach(engine, "cat", "dog")
-    under_way, most, real = 0, 0, Upstream._pieces
+    under_way, most, real = 0, 0, Upstream._chunks
 
     def pieces(self, answer):
         nonlocal under_way, most
@@ -113,7 +113,7 @@ def test_a_burst_of_lessons_is_fetched_one_at_a_time_and_coalesced(writer, copy,
         yield from real(self, answer)
         under_way -= 1
 
-    monkeypatch.setattr(Upstream, "_pieces", pieces)
+    monkeypatch.setattr(Upstream, "_chunks", pieces)
     with following(copy, address) as follower:
         for seed in range(100):
             engine.learn_features(rows_of("cat", seed=seed), ["cat"]).result()
@@ -127,9 +127,7 @@ def test_a_burst_of_lessons_is_fetched_one_at_a_time_and_coalesced(writer, copy,
 def test_events_that_were_lost_are_made_up_for(writer, copy, monkeypatch):
     engine, address = writer
     teach(engine, "cat", "dog")
-    monkeypatch.setattr(
-        "votestream.serve.engine.events.MOST", 0
-    )  # no reader gets any event, and each is told of the gap
+    monkeypatch.setattr("votestream.serve.engine.events.MAX_WAITING", 0)  # subscribers receive only the gap
     with following(copy, address) as follower:
         teach(engine, "owl")
         caught_up(engine, follower)
@@ -141,7 +139,7 @@ def test_where_events_do_not_come_through_a_follower_asks_now_and_then(tmp_path,
         with following(copy, address) as follower:
             teach(engine, "owl")
             caught_up(engine, follower)
-            assert "Too many readers of events" in follower.problem
+            assert "Too many clients read events" in follower.problem
 
 
 # ---- the writer's side ----------------------------------------------------------------------------
@@ -151,7 +149,7 @@ def test_the_etag_is_the_models_identity_and_the_changes_number(writer, copy):
     engine, address = writer
     teach(engine, "cat", "dog")
     first = httpx.get(f"{address}/v1/model/file")
-    version = Version.from_tag(first.headers["etag"])
+    version = ModelVersion.from_tag(first.headers["etag"])
     assert version[:2] == (engine._model.identity, 2)
     assert int(first.headers["content-length"]) == len(first.content)
     same = httpx.get(f"{address}/v1/model/file", headers={"if-none-match": version.tag})
@@ -159,7 +157,7 @@ def test_the_etag_is_the_models_identity_and_the_changes_number(writer, copy):
     teach(engine, "owl")
     newer = httpx.get(f"{address}/v1/model/file", headers={"if-none-match": version.tag})
     assert newer.status_code == 200
-    assert Version.from_tag(newer.headers["etag"])[:2] == (version.model, 3)
+    assert ModelVersion.from_tag(newer.headers["etag"])[:2] == (version.model, 3)
 
 
 def test_the_identity_of_a_model_survives_a_restart(tmp_path):
@@ -176,15 +174,15 @@ def test_the_identity_of_a_model_survives_a_restart(tmp_path):
 def test_fifty_followers_that_ask_at_once_get_bytes_that_were_packed_once(writer, monkeypatch):
     engine, address = writer
     teach(engine, "cat", "dog")
-    packed, made, real, inside = view.packed, [], engine.model_file, threading.Semaphore(1)
+    packed, made, real, waiting = view.packed, [], engine.model_file, threading.Semaphore(1)
     monkeypatch.setattr(view, "packed", lambda *parts: made.append(time.sleep(0.05)) or packed(*parts))
 
     def alone():
-        assert inside.acquire(blocking=False), "two threads are taken up at once"
+        assert waiting.acquire(blocking=False), "two threads are taken up at once"
         try:
             return real()
         finally:
-            inside.release()
+            waiting.release()
 
     monkeypatch.setattr(engine, "model_file", alone)
 
@@ -235,7 +233,7 @@ def test_a_writer_that_is_killed_and_restarted_is_followed_again_and_the_followe
 def test_a_follower_that_is_closed_while_it_fetches_writes_nothing_any_more(writer, copy, monkeypatch):
     engine, address = writer
     teach(engine, "cat", "dog")
-    reached, go, real = threading.Event(), threading.Event(), copies.LocalCopy._ready
+    reached, go, real = threading.Event(), threading.Event(), local_copy.LocalCopy._load
 
     def slow(*about):
         reached.set()
@@ -244,7 +242,7 @@ def test_a_follower_that_is_closed_while_it_fetches_writes_nothing_any_more(writ
 
     with following(copy, address) as follower:
         before = {path.name: path.read_bytes() for path in copy.parent.iterdir() if path.is_file()}
-        monkeypatch.setattr(copies.LocalCopy, "_ready", slow)
+        monkeypatch.setattr(local_copy.LocalCopy, "_load", slow)
         teach(engine, "owl")
         assert reached.wait(60)
     go.set()
@@ -258,12 +256,12 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("step", ["_ready", "_write_note", "replace"])
+@pytest.mark.parametrize("step", ["_load", "_write_note", "replace"])
 def test_a_follower_that_is_killed_between_fetch_and_write_has_the_old_state_or_the_new_one(
     tmp_path, copy, monkeypatch, step, moment
 ):
     model, port = tmp_path / "w.safetensors", free_port()
-    owner = copies.os if step == "replace" else copies.LocalCopy
+    owner = local_copy.os if step == "replace" else local_copy.LocalCopy
     real = getattr(owner, step)
 
     def deadly(*about):

@@ -13,7 +13,7 @@ from serve.history import rows_of, until
 from serve.http_client import Client, image
 from votestream.photos.finding import PhotoError
 from votestream.serve.app import create_app
-from votestream.serve.engine.messages import Conflict, Upload, Version
+from votestream.serve.engine.messages import Conflict, ModelVersion, Upload
 from votestream.serve.replica import follower as follower_module
 from votestream.serve.web.options import Options
 
@@ -56,7 +56,7 @@ def test_changes_are_refused_with_the_writers_address(client, writer, method, pa
     answer = client.request(method, path, **how)
     assert answer.status_code == 421
     assert answer.json() == {
-        "error": f"This is a read-only copy: teach and correct the model at {writer[1]}.",
+        "error": f"This is a read-only copy: train and correct the model at {writer[1]}.",
         "writer": writer[1],
     }
     assert answer.headers["votestream-writer"] == writer[1]
@@ -72,7 +72,7 @@ def test_what_reads_goes_on_at_a_follower_and_tells_its_number(client, writer):
     assert [each["label"] for each in about["classes"]] == ["cat", "dog"]
     assert client.get("/v1/models").json()["models"][0]["lesson"] == 2
     file = client.get("/v1/model/file")
-    assert Version.from_tag(file.headers["etag"]) == writer[0].model_file()[0]
+    assert ModelVersion.from_tag(file.headers["etag"]) == writer[0].model_file()[0]
     assert file.content == writer[0].model_file()[1]
 
 
@@ -112,12 +112,12 @@ def test_without_contact_a_copy_says_that_it_is_stale_and_with_max_stale_it_is_n
 def test_how_long_a_copy_is_behind_is_counted_until_it_has_caught_up(writer, copy, monkeypatch):
     engine, address = writer
     with following(copy, address) as follower, monkeypatch.context() as patched:
-        until(lambda: follower._update_seconds and not follower._asked_for)  # what connecting asks for is fetched
+        until(lambda: follower._update_seconds and not follower._fetch_wanted)  # what connecting asks for is fetched
         patched.setattr(follower._copy, "update", lambda known: time.sleep(0.3))
         teach(engine, "owl")
         until(lambda: follower.statistics()["seconds_behind"] > 0.2)
         assert follower.statistics()["writer_lesson"] == 3
-        until(lambda: "tells of lesson 3 and sends lesson 2" in (follower.problem or ""))
+        until(lambda: "announces lesson 3 but sends lesson 2" in (follower.problem or ""))
         patched.undo()
         until(lambda: lesson_of(follower) == 3 and follower.problem is None)
         assert follower.statistics()["seconds_behind"] == 0
@@ -130,7 +130,7 @@ def test_a_model_that_is_no_copy_is_not_overwritten(writer, copy):
     _, address = writer
     vs.NearestClassMean().partial_fit(rows_of("cat"), ["cat"]).save(copy)
     before = copy.read_bytes()
-    with pytest.raises(PhotoError, match=r"copy.safetensors is no copy that a follower wrote.* name another file"):
+    with pytest.raises(PhotoError, match=r"copy.safetensors is not a copy that a follower wrote.* name another file"):
         refused(copy, address)
     assert copy.read_bytes() == before
 
@@ -141,7 +141,7 @@ def test_a_copy_that_was_taught_since_is_not_overwritten(writer, copy):
         pass
     with writing(copy) as (engine, _):
         teach(engine, "elm")
-    with pytest.raises(PhotoError, match=r"was taught here, copy.safetensors.lessons has its lessons"):
+    with pytest.raises(PhotoError, match=r"was trained here, and copy.safetensors.lessons has its changes"):
         refused(copy, address)
     assert vs.load(copy).classes_.tolist() == ["cat", "dog", "elm"]
 
@@ -152,7 +152,7 @@ def test_a_copy_that_something_else_changes_meanwhile_is_not_overwritten(writer,
         vs.NearestClassMean().partial_fit(rows_of("cat"), ["cat"]).save(copy)
         before = copy.read_bytes()
         teach(engine, "owl")
-        until(lambda: "changed by something else meanwhile" in (follower.problem or ""))
+        until(lambda: "changed by another program" in (follower.problem or ""))
         assert lesson_of(follower) == 2
     assert copy.read_bytes() == before
 
@@ -160,7 +160,7 @@ def test_a_copy_that_something_else_changes_meanwhile_is_not_overwritten(writer,
 def test_a_note_that_is_not_ours_is_named(writer, copy):
     beside = copy.with_name("copy.safetensors.follows")
     beside.write_text("[1, 2]")
-    with pytest.raises(PhotoError, match=r"copy.safetensors.follows is damaged, or not ours"):
+    with pytest.raises(PhotoError, match=r"copy.safetensors.follows is not the note of a follower"):
         refused(copy, writer[1])
     assert beside.read_text() == "[1, 2]"
 
@@ -189,7 +189,9 @@ def test_a_copy_whose_writer_cannot_be_asked_is_only_used_for_the_writer_it_came
         teach(engine, "cat", "dog")
         with following(copy, address):
             pass
-    with pytest.raises(PhotoError, match=r"cannot be reached.*Whether .*copy.safetensors is a copy of its model"):
+    with pytest.raises(
+        PhotoError, match=r"cannot be reached.*not known whether .*copy.safetensors is a copy of its model"
+    ):
         refused(copy, f"http://127.0.0.1:{other}")
     moved = f"http://127.0.0.1:{other}"  # the same model at another address
     with writing(model, other), following(copy, moved):

@@ -21,7 +21,7 @@ from serve.processes import listening
 from votestream.photos.finding import PhotoError
 from votestream.serve.app import create_app
 from votestream.serve.engine import Engine
-from votestream.serve.engine.messages import NotReady, Upload, Version
+from votestream.serve.engine.messages import ModelVersion, NotReady, Upload
 from votestream.serve.engine.settings import EngineSettings
 from votestream.serve.replica import upstream as upstream_module
 from votestream.serve.replica.upstream import Unreachable, Unusable, Upstream
@@ -44,7 +44,7 @@ ETAG = f'"{"0" * 16}-7-{"0" * 32}"'
 def tagged(data):
     """An answer with that file, and an ETag that fits it."""
     digest = hashlib.sha256(data).hexdigest()[:32]
-    return http(200, data, etag=Version("0" * 16, 7, digest).tag)
+    return http(200, data, etag=ModelVersion("0" * 16, 7, digest).tag)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def tagged(data):
         (http(200, b"data", etag='"abc"'), "sends no model that can be followed"),
         (http(409, b"", etag=ETAG), "contradicts itself"),
         (http(200, b"", etag=ETAG, content_length=1 << 40), "at most 4,294,967,296 bytes, got 1099511627776"),
-        (http(302, location="http://elsewhere.example/"), r"leads elsewhere \(http://elsewhere.example/\)"),
+        (http(302, location="http://elsewhere.example/"), r"redirects to http://elsewhere.example/"),
         (http(404, b'{"error": "Several models\\u001b are served"}'), r"status 404: Several models\? are served"),
-        (http(401), "needs its token"),
+        (http(401), "needs a token"),
         (tagged(pickle.dumps(print)), "The file of http://.* is damaged or not a VoteStream model"),
         (tagged(b""), "damaged or not a VoteStream model"),
     ],
@@ -96,7 +96,7 @@ def test_a_token_goes_to_the_named_address_only(copy):
 def test_a_writer_that_asks_for_a_token_gets_it(tmp_path, copy):
     with writing(tmp_path / "w.safetensors", token=TOKEN) as (engine, address):
         teach(engine, "cat")
-        for wrong, why in ((None, "needs its token"), ("another-token-of-letters", "does not take this token")):
+        for wrong, why in ((None, "needs a token"), ("another-token-of-letters", "does not accept this token")):
             with pytest.raises(PhotoError, match=why):
                 refused(copy, address, token=wrong)
         with following(copy, address, token=TOKEN) as follower:
@@ -128,13 +128,16 @@ def a_byte_now_and_then(start):
 
 def received(address):
     with Upstream(address).file(None) as sent:
-        return sum(map(len, sent.pieces))
+        return sum(map(len, sent.chunks))
 
 
 @pytest.mark.parametrize(
     ("start", "why"),
     [
-        (http(200, b"", etag=ETAG, content_length=1 << 20), "sends its model file too slowly: less than 16,384 bytes"),
+        (
+            http(200, b"", etag=ETAG, content_length=1 << 20),
+            "sends its model file too slowly: less than 16,384 bytes/s",
+        ),
         (b"HTTP/1.1 200 Said\r\nX-Endless: ", "cannot be reached: "),
         (http(500, b"", content_length=1 << 10), "answers with status 500"),
     ],
@@ -149,7 +152,7 @@ def test_a_writer_that_drips_is_left_however_many_bytes_it_sends(monkeypatch, st
 
 
 def test_an_event_that_drips_is_no_sign_of_life(monkeypatch):
-    monkeypatch.setattr(upstream_module, "SILENCE", 0.2)
+    monkeypatch.setattr(upstream_module, "MAX_SILENCE_SECONDS", 0.2)
     start = b"HTTP/1.1 200 Said\r\nContent-Type: text/event-stream\r\n\r\n: here\ndata: "
     with a_byte_now_and_then(start) as address, Upstream(address).events() as told:
         assert next(told).lesson is None
@@ -160,11 +163,11 @@ def test_an_event_that_drips_is_no_sign_of_life(monkeypatch):
 def test_a_model_file_may_pause_and_go_on(monkeypatch):
     """As slow as is allowed is not too slow, and what came fast at first is no excuse later."""
     monkeypatch.setattr(upstream_module, "SECONDS", 0.3)
-    monkeypatch.setattr(upstream_module, "SLOWEST", 20)  # the bytes come at about this rate
+    monkeypatch.setattr(upstream_module, "MIN_BYTES_PER_SECOND", 20)  # the bytes come at about this rate
     start = http(200, bytes(1000), etag=ETAG, content_length=1012)
     with a_byte_now_and_then(start) as address:
         assert received(address) == 1012
-    monkeypatch.setattr(upstream_module, "SLOWEST", 1 << 10)
+    monkeypatch.setattr(upstream_module, "MIN_BYTES_PER_SECOND", 1 << 10)
     with a_byte_now_and_then(start) as address, pytest.raises(Unreachable, match="too slowly"):
         received(address)
 
@@ -219,9 +222,7 @@ def test_a_backbone_that_is_a_file_or_a_download_is_only_made_where_it_was_allow
     data = engine.model_file()[1]
     engine.close()
     with answering(tagged(data)) as (address, _):
-        with pytest.raises(
-            PhotoError, match=r"sees through the backbone onnx:/etc/other.onnx.*name it with --backbone"
-        ):
+        with pytest.raises(PhotoError, match=r"uses the backbone onnx:/etc/other.onnx.*name it with --backbone"):
             refused(copy, address)
         allowed = EngineSettings(device="cpu", backbone="onnx:/etc/other.onnx")
         with following(copy, address, settings=allowed) as follower:

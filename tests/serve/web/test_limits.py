@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from votestream.serve.engine.messages import ServeError
-from votestream.serve.web import request_body as bodies
+from votestream.serve.web import request_body
 from votestream.serve.web.limits import Limiter
 from votestream.serve.web.options import Limits
 
@@ -36,18 +36,18 @@ class Place:
         return JSONResponse({"error": str(error)}, error.status)
 
     async def images(self, request):
-        found = await bodies.images(request, self.limits)
+        found = await request_body.images_in(request, self.limits)
         await self.gate.wait()
         return JSONResponse([[upload.name, len(upload.data)] for upload in found])
 
     async def json(self, request):
-        return JSONResponse(await bodies.json_object(request, self.limits, ("a", "b")))
+        return JSONResponse(await request_body.json_object(request, self.limits, ("a", "b")))
 
     async def rows(self, request):
         if "width" in request.query_params:
-            rows = await bodies.rows_of_floats(request, self.limits, int(request.query_params["width"]))
+            rows = await request_body.rows_of_floats(request, self.limits, int(request.query_params["width"]))
         else:
-            rows = await bodies.rows_of_json((await bodies.any_json(request, self.limits)).get("rows"))
+            rows = await request_body.rows_of_json((await request_body.any_json(request, self.limits)).get("rows"))
         assert rows.dtype == np.float32
         return JSONResponse(rows.tolist())
 

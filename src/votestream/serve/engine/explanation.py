@@ -1,4 +1,4 @@
-"""Why a photo is answered so: which places of it speak for the class, and which other photos are nearest to it."""
+"""Explaining a prediction: which places of a photo speak for its class, and which other photos are nearest to it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from votestream.images.convert import as_rgb, explained
 from votestream.images.files import ImageError, decode
 from votestream.serve.engine.messages import BadRequest, Label, Upload
 
-LEAST = 1e-12  # change of a score that is one
+MIN_CHANGE = 1e-12  # smaller changes of a score count as none
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """`places` is None where one class is known, or where the features are not means over places."""
+    """`places` is None if the model has one class, or if the features are not means over places."""
 
     label: Label
-    against: Label | None  # the second class, which the places are weighed against
+    against: Label | None  # the second class, which the places are compared with
     places: NDArray[np.float64] | None  # (height, width); above 0 speaks for the label
-    box: tuple[float, float, float, float]  # that the places cover: left, top, right, bottom, as shares of the photo
-    nearest: list[tuple[str, float]]  # of the other photos: name and distance between features, the nearest first
+    box: tuple[float, float, float, float]  # of the places in the photo: left, top, right, bottom, from 0 to 1
+    nearest: list[tuple[str, float]]  # name and distance of the other photos, nearest first
 
 
 def explain(
     snapshot: Snapshot, backbone: Backbone, upload: Upload, others: Sequence[Upload], max_pixels: int
 ) -> Explanation:
-    """Of each place: how much the log-odds of the best class against the second rise if the place counts twice.
+    """For each place: how much the log-odds of the best class against the second rise if the place counts twice.
 
-    That is what the model itself would answer to such features, so it holds for every learner, without a gradient.
-    A photo among `others` that cannot be read is left out.
+    The model predicts such features itself, so this works for every learner and needs no gradient. Photos in `others`
+    that cannot be read are left out.
     """
     try:
         (width, height), prepared = _read(backbone, upload, max_pixels)
@@ -53,7 +53,7 @@ def explain(
         logs = np.log(np.maximum(snapshot.predict_proba(rows)[:, [first, second[0]]], np.finfo(float).tiny))
         odds = logs[:, 0] - logs[:, 1]
         places = (odds[1:] - odds[0]).reshape(found.shape)
-        if np.abs(places).max() < LEAST:  # a learner that answers in steps
+        if np.abs(places).max() < MIN_CHANGE:  # as with a learner whose scores change in steps
             places = None
     labels = snapshot.classes_.tolist()
     box = backbone._ways[0].box(width, height)

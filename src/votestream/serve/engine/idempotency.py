@@ -1,4 +1,4 @@
-"""Answers to come: several may wait for one, and whoever hangs up stops nobody else."""
+"""Answers that several requests may wait for, and idempotency keys: a request that is sent again is done once."""
 
 from __future__ import annotations
 
@@ -11,137 +11,160 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
 
-from votestream.serve.engine.journal import ANNOTATION_KEY_BYTES, ANNOTATION_KEYS, KEY_BYTES, KEYS, Kept
-from votestream.serve.engine.messages import BadRequest, Change, Conflict, Guess, Lesson, Problem, Taught
+from votestream.serve.engine.journal import (
+    MAX_ANNOTATION_KEY_BYTES,
+    MAX_ANNOTATION_KEYS,
+    MAX_KEY_BYTES,
+    MAX_KEYS,
+    StoredAnswer,
+)
+from votestream.serve.engine.messages import (
+    BadRequest,
+    Conflict,
+    Correction,
+    FileProblem,
+    LearnedSample,
+    LearnResult,
+    PreviousPrediction,
+)
 
-LONGEST_KEY = 200
-ANNOTATION = "label-studio/"  # what the keys of annotations begin with, which are kept longer than others
+MAX_KEY_LENGTH = 200
+ANNOTATION_PREFIX = "label-studio/"  # of the keys of annotations, which are kept longer than others
 
 
-class Promise:
-    """One request's answer. Every `future()` gets it; when all of them are cancelled, nobody wants it any more."""
+class PendingAnswer:
+    """The answer to one request. Every `future()` receives it; the work may be skipped once all futures are cancelled.
 
-    def __init__(self, kept: Kept | None = None) -> None:
-        self.kept = kept  # the key that came with the request
-        self.keys: Keys | None = None
+    >>> pending = PendingAnswer()
+    >>> future = pending.future()
+    >>> pending.start(), pending.resolve("learned")
+    (True, None)
+    >>> future.result()
+    'learned'
+    """
+
+    def __init__(self, stored: StoredAnswer | None = None, keys: IdempotencyKeys | None = None) -> None:
+        self.stored = stored  # the idempotency key of the request, with no answer yet
+        self._keys = keys
         self._lock = threading.Lock()
         self._futures: list[Future[Any]] = []
-        self._begun = self._over = False
+        self._started = self._finished = False
 
     def future(self) -> Future[Any] | None:
-        """For one more who waits; None where it is over."""
-        made: Future[Any] = Future()
+        """A future for one more request that waits. None if the answer is final."""
+        added: Future[Any] = Future()
         with self._lock:
-            if self._over:
+            if self._finished:
                 return None
-            if self._begun:
-                made.set_running_or_notify_cancel()
-            self._futures.append(made)
-        return made
+            if self._started:
+                added.set_running_or_notify_cancel()
+            self._futures.append(added)
+        return added
 
     @property
-    def wanted(self) -> bool:
+    def abandoned(self) -> bool:
+        """Whether all futures are cancelled."""
         with self._lock:
-            return not all(future.cancelled() for future in self._futures)
+            return all(future.cancelled() for future in self._futures)
 
-    def begin(self) -> bool:
-        """From here on it will be done, whoever hangs up; False if all have hung up already, or it is answered."""
+    def start(self) -> bool:
+        """From here on the work is done, even if clients disconnect. False if all did before, or it has its answer."""
         with self._lock:
-            if not self._begun:
+            if not self._started:
                 self._futures = [future for future in self._futures if future.set_running_or_notify_cancel()]
-                self._begun = bool(self._futures)
-            if self._begun:
-                return not self._over
-            self._over = True
+                self._started = bool(self._futures)
+            if self._started:
+                return not self._finished
         self._finish()
         return False
 
     def resolve(self, result: Any) -> None:
-        for future in self._ending():
+        for future in self._finish() if self.start() else ():
             future.set_result(result)
 
     def fail(self, problem: BaseException) -> None:
-        for future in self._ending():
+        for future in self._finish() if self.start() else ():
             future.set_exception(problem)
 
-    def _ending(self) -> list[Future[Any]]:
-        return self._finish() if self.begin() else []
-
     def _finish(self) -> list[Future[Any]]:
-        if self.keys is not None:
-            self.keys.release(self)
+        """Give the key back first: a request that comes later must not join an answer that is final."""
+        if self._keys is not None:
+            self._keys.release(self)
         with self._lock:
-            self._over = True
+            self._finished = True
             return self._futures
 
 
-class Keys:
-    """Idempotency keys: the same request with the same key is done once, and answered as often as it comes."""
+class IdempotencyKeys:
+    """Remembers answers by idempotency key, so that the same request with the same key is done only once."""
 
-    def __init__(self, answered: Iterable[Kept]) -> None:
+    def __init__(self, stored: Iterable[StoredAnswer]) -> None:
         self._lock = threading.Lock()
-        self._answers = {False: _Answers(KEYS, KEY_BYTES), True: _Answers(ANNOTATION_KEYS, ANNOTATION_KEY_BYTES)}
-        for kept in answered:
-            self._group(kept.key).add(kept)
-        self._under_way: dict[str, Promise] = {}
+        self._answers = {
+            False: _AnswerCache(MAX_KEYS, MAX_KEY_BYTES),
+            True: _AnswerCache(MAX_ANNOTATION_KEYS, MAX_ANNOTATION_KEY_BYTES),
+        }
+        for answer in stored:
+            self._cache_of(answer.key).add(answer)
+        self._running: dict[str, PendingAnswer] = {}
 
-    def claim(self, key: str, digest: str) -> Promise | Future[Any]:
-        """A promise, where the request is to be done; a future, where it was or is being done."""
-        if not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and key.isprintable()):
-            raise BadRequest(f"An idempotency key must be printable text of at most {LONGEST_KEY} characters.")
+    def claim(self, key: str, digest: str) -> PendingAnswer | Future[Any]:
+        """A PendingAnswer if the caller has to do the work; a Future if it is done or under way."""
+        if not (isinstance(key, str) and 0 < len(key) <= MAX_KEY_LENGTH and key.isprintable()):
+            raise BadRequest(f"An idempotency key must be printable text of at most {MAX_KEY_LENGTH} characters.")
         with self._lock:
-            done, promise = self._group(key).get(key), self._under_way.get(key)
-            before = done or (promise.kept if promise is not None else None)
+            done, running = self._cache_of(key).get(key), self._running.get(key)
+            before = done or (running.stored if running is not None else None)
             if before is not None and before.digest != digest:
                 raise Conflict(f"The idempotency key {key} was used for another request.")
             if done is not None:
                 future: Future[Any] = Future()
                 future.set_result(from_json(done.answer))
                 return future
-            if promise is not None and (joined := promise.future()) is not None:
+            if running is not None and (joined := running.future()) is not None:
                 return joined
-            made = self._under_way[key] = Promise(Kept(key, digest, ""))
-            made.keys = self
-            return made
+            self._running[key] = PendingAnswer(StoredAnswer(key, digest, ""), self)
+            return self._running[key]
 
-    def find(self, key: str) -> Taught | Change | None:
-        """What a request with that key was answered."""
+    def find(self, key: str) -> LearnResult | Correction | None:
+        """The answer that was given to a request with this key."""
         with self._lock:
-            done = self._group(key).get(key)
+            done = self._cache_of(key).get(key)
         return None if done is None else from_json(done.answer)
 
-    def of_annotations(self, prefix: str) -> list[str]:
-        """The keys of annotations that begin so, oldest first."""
+    def annotation_keys(self, prefix: str) -> list[str]:
+        """The keys of annotations that start with the prefix, oldest first."""
         with self._lock:
             return [key for key in self._answers[True] if key.startswith(prefix)]
 
-    def _group(self, key: str) -> _Answers:
-        return self._answers[key.startswith(ANNOTATION)]
+    def _cache_of(self, key: str) -> _AnswerCache:
+        return self._answers[key.startswith(ANNOTATION_PREFIX)]
 
-    def release(self, promise: Promise) -> None:
+    def release(self, pending: PendingAnswer) -> None:
+        """Forget that the work is under way."""
         with self._lock:
-            if promise.kept is not None and self._under_way.get(promise.kept.key) is promise:
-                del self._under_way[promise.kept.key]
+            if pending.stored is not None and self._running.get(pending.stored.key) is pending:
+                del self._running[pending.stored.key]
 
-    def keep(self, answered: Iterable[Kept]) -> list[str]:
-        """Keep answers; the oldest keys, which there is no room for any more."""
+    def store(self, answers: Iterable[StoredAnswer]) -> list[str]:
+        """Remember answers. Returns the keys of the oldest answers, which no longer fit."""
         with self._lock:
-            return [dropped for kept in answered for dropped in self._group(kept.key).add(kept)]
+            return [dropped for answer in answers for dropped in self._cache_of(answer.key).add(answer)]
 
 
-class _Answers(OrderedDict[str, Kept]):
-    """Answers by their keys; the oldest go where there are too many, or too many bytes of them."""
+class _AnswerCache(OrderedDict[str, StoredAnswer]):
+    """Answers by key. The oldest are dropped if there are too many, or if they have too many bytes."""
 
-    def __init__(self, most: int, most_bytes: int) -> None:
+    def __init__(self, max_count: int, max_bytes: int) -> None:
         super().__init__()
-        self.most, self.most_bytes, self.bytes = most, most_bytes, 0
+        self.max_count, self.max_bytes, self.bytes = max_count, max_bytes, 0
 
-    def add(self, kept: Kept) -> list[str]:
-        """Keep an answer; the keys of those that went."""
+    def add(self, stored: StoredAnswer) -> list[str]:
+        """Add an answer. Returns the keys that were dropped."""
         dropped = []
-        self[kept.key] = kept
-        self.bytes += len(kept.answer)
-        while len(self) > self.most or self.bytes > self.most_bytes:
+        self[stored.key] = stored
+        self.bytes += len(stored.answer)
+        while len(self) > self.max_count or self.bytes > self.max_bytes:
             key, old = self.popitem(last=False)
             self.bytes -= len(old.answer)
             dropped.append(key)
@@ -149,7 +172,7 @@ class _Answers(OrderedDict[str, Kept]):
 
 
 def request_digest(*parts: Any) -> str:
-    """Digest of what a request says; bytes count as they are."""
+    """A digest of a request's content. Bytes are hashed as they are, everything else as JSON."""
     made = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = bytes(part) if isinstance(part, (bytes, memoryview)) else json.dumps(part).encode()
@@ -158,17 +181,18 @@ def request_digest(*parts: Any) -> str:
     return made.hexdigest()
 
 
-def as_json(answer: Taught | Change) -> str:
+def to_json(answer: LearnResult | Correction) -> str:
+    """An answer as the journal stores it."""
     return json.dumps(asdict(answer))
 
 
-def from_json(text: str) -> Taught | Change:
-    """What `as_json` wrote."""
-    told = json.loads(text)
-    if "kind" in told:
-        return Change(**told)
-    lessons = [
-        Lesson(**{**lesson, "was": None if lesson["was"] is None else Guess(**lesson["was"])})
-        for lesson in told["lessons"]
+def from_json(text: str) -> LearnResult | Correction:
+    """The answer that `to_json` wrote."""
+    fields = json.loads(text)
+    if "kind" in fields:
+        return Correction(**fields)
+    samples = [
+        LearnedSample(**{**sample, "was": None if sample["was"] is None else PreviousPrediction(**sample["was"])})
+        for sample in fields["lessons"]
     ]
-    return Taught(lessons, [Problem(**problem) for problem in told["problems"]])
+    return LearnResult(samples, [FileProblem(**problem) for problem in fields["problems"]])

@@ -1,4 +1,4 @@
-"""What the engine and the HTTP routes tell each other."""
+"""What the engine takes and returns, and the errors that it raises. Field names are those of the HTTP API."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ Label = str | int
 
 @dataclass(frozen=True)
 class Upload:
-    """An image file as it came: its bytes, and what errors call it."""
+    """An uploaded image file, and its name in error messages."""
 
     data: bytes
     name: str = "the image"
 
 
 @dataclass(frozen=True)
-class Guess:
-    """What the model thought of a sample before it learned it."""
+class PreviousPrediction:
+    """What the model predicted for a sample before it learned it."""
 
     label: Label
     confidence: float
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """A sample that was learned, and is on disk. Every change of a model has a number of its own, counted from 1."""
+class LearnedSample:
+    """A sample that was learned and is on disk. `lesson` is its number: all changes of a model are counted from 1."""
 
     lesson: int
     label: Label
     new_class: bool
-    was: Guess | None  # None where nothing was known yet
+    was: PreviousPrediction | None  # None if the model had learned nothing yet
     file: str | None = None
-    similar: str | None = None  # of a new class: a known one of nearly the same name, which may have been meant
+    similar: str | None = None  # for a new class: a known class with nearly the same name, as after a typing error
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A file that was not learned or predicted, and why."""
+class FileProblem:
+    """A file that could not be learned or predicted, and the reason."""
 
     file: str
     problem: str
 
 
 @dataclass(frozen=True)
-class Taught:
-    """What one request taught. With no lesson at all, there is at least one problem."""
+class LearnResult:
+    """The result of a request to learn. Without any sample, it has at least one problem."""
 
-    lessons: list[Lesson]
-    problems: list[Problem] = field(default_factory=list)
+    lessons: list[LearnedSample]
+    problems: list[FileProblem] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """What one task nominates: the vote of a task."""
+class TaskVote:
+    """The candidate that one task proposes, and its score."""
 
     task: Label | None
     candidate: Label
@@ -65,32 +65,32 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A prediction. `unknown_score`, `unknown` and `vote` are None where the learner does not give them."""
+class Prediction:
+    """The prediction for one sample. `unknown_score`, `unknown` and `vote` are None if the learner has none."""
 
-    lesson: int  # the snapshot that predicted: the number of the last change it knows
+    lesson: int  # the number of the newest change that the prediction is based on
     label: Label
     confidence: float
     unknown_score: float | None
     unknown: bool | None
     probabilities: list[tuple[Label, float]]  # highest first
-    vote: list[Candidate] | None
+    vote: list[TaskVote] | None
     winner_task: int | None
     file: str | None = None
-    words: str = ""  # how the decision fell, as `votestream predict` says it
+    words: str = ""  # the explanation that `votestream predict` prints
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What one request was told."""
+class PredictResult:
+    """The result of a request to predict."""
 
-    answers: list[Answer]
-    problems: list[Problem] = field(default_factory=list)
+    answers: list[Prediction]
+    problems: list[FileProblem] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Predictions of many rows, without probabilities, votes and words; None where the learner gives no such score."""
+class ColumnsResult:
+    """Predictions of many rows, as lists. The last two are None if the learner has no unknown scores."""
 
     lesson: int
     labels: list[Label]
@@ -100,30 +100,30 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A correction that was made and is on disk."""
+class Correction:
+    """A correction that is on disk."""
 
     lesson: int
     kind: str  # "undo", "rename", "forget"
     about: dict[str, Any]
 
 
-class Version(NamedTuple):
-    """Which state of which model a file is: what its ETag says."""
+class ModelVersion(NamedTuple):
+    """Which state of which model a file holds. Its ETag is made of this."""
 
-    model: str  # drawn at random when the model was first served
+    model: str  # a random identity from when the model was first served
     lesson: int
-    digest: str  # of the file's bytes; empty where nothing was learned, and there is no file
+    digest: str  # of the file; empty if the model has learned nothing and there is no file
 
     @property
     def tag(self) -> str:
         return f'"{self.model}-{self.lesson}-{self.digest}"'
 
     @classmethod
-    def from_tag(cls, tag: str) -> Version:
+    def from_tag(cls, tag: str) -> ModelVersion:
         """
-        >>> Version.from_tag(Version("0123456789abcdef", 12, "").tag)
-        Version(model='0123456789abcdef', lesson=12, digest='')
+        >>> ModelVersion.from_tag(ModelVersion("0123456789abcdef", 12, "").tag)
+        ModelVersion(model='0123456789abcdef', lesson=12, digest='')
         """
         found = re.fullmatch('"([0-9a-f]{16})-([0-9]{1,18})-([0-9a-f]{32}|)"', tag)
         if found is None:
@@ -132,53 +132,53 @@ class Version(NamedTuple):
 
 
 class ServeError(Exception):
-    """A request that cannot be fulfilled; the message is a sentence for the person who sent it."""
+    """A request that cannot be fulfilled. The message is a sentence for the client's user."""
 
     status = 400
 
 
 class BadRequest(ServeError):
-    """Something is wrong with what was sent."""
+    """The content of the request is wrong."""
 
     status = 422
 
 
-class NotThere(ServeError):
-    """No such class, lesson or model."""
+class NotFound(ServeError):
+    """There is no such class, lesson or model."""
 
     status = 404
 
 
 class Conflict(ServeError):
-    """The model is not in a state for this: nothing learned yet, a name taken, an idempotency key used otherwise."""
+    """The state of the model does not allow this, or the idempotency key was used for another request."""
 
     status = 409
 
 
 class AlreadyUndone(Conflict):
-    """The change was taken back before."""
+    """The change was undone before."""
 
 
-class NoFile(Conflict):
-    """The model has learned nothing, in this state of it."""
+class NoModelFile(Conflict):
+    """There is no model file, since the model has learned nothing in this state."""
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: ModelVersion) -> None:
         super().__init__("The model has learned nothing yet: there is no file of it.")
         self.version = version
 
 
 class ReadOnly(ServeError):
-    """The model is a copy of one that is taught elsewhere."""
+    """The model is a copy of a model that another service trains."""
 
     status = 421
 
     def __init__(self, writer: str) -> None:
-        super().__init__(f"This is a read-only copy: teach and correct the model at {writer}.")
+        super().__init__(f"This is a read-only copy: train and correct the model at {writer}.")
         self.writer = writer
 
 
 class TooBusy(ServeError):
-    """A queue is full. Try again after so many seconds."""
+    """A queue is full. The client may try again after `retry_after` seconds."""
 
     status = 429
 
@@ -188,18 +188,18 @@ class TooBusy(ServeError):
 
 
 class NotReady(ServeError):
-    """The backbone is still being loaded, or the service is stopping."""
+    """The backbone is being loaded, or the service is stopping."""
 
     status = 503
 
 
-class Failed(ServeError):
-    """Something went wrong here that is nobody's fault who sent a request; the model is as it was."""
+class InternalError(ServeError):
+    """An error inside the service. The model is as it was before the request."""
 
     status = 500
 
 
-class DiskProblem(ServeError):
-    """The lesson could not be put on disk, and was not learned."""
+class DiskError(ServeError):
+    """The change could not be written to disk, and was not made."""
 
     status = 507

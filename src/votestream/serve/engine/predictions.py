@@ -1,4 +1,4 @@
-"""What every served model can do: predict images and rows of features, and tell about itself."""
+"""Predictions of a served model, and its description: what engines and followers have in common."""
 
 from __future__ import annotations
 
@@ -14,221 +14,214 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from votestream.common.validation import as_features
-from votestream.serve.engine.changes import sentence
+from votestream.serve.engine.changes import error_sentence
 from votestream.serve.engine.events import Events, Subscription
 from votestream.serve.engine.explanation import Explanation, explain
-from votestream.serve.engine.features import Glance, Lesson, Looker, Question, Sight
-from votestream.serve.engine.idempotency import Promise
+from votestream.serve.engine.features import BackboneLoader, FeatureExtractor, ImageRequest, PredictRequest
+from votestream.serve.engine.idempotency import PendingAnswer
 from votestream.serve.engine.messages import (
-    Answer,
-    Answers,
     BadRequest,
-    Columns,
-    Conflict,
-    Failed,
-    Label,
+    ColumnsResult,
+    InternalError,
+    ModelVersion,
     NotReady,
+    PredictResult,
     ServeError,
     Upload,
-    Version,
 )
-from votestream.serve.engine.queue_limits import Room
+from votestream.serve.engine.queue_limits import QueueLimit
 from votestream.serve.engine.settings import EngineSettings
-from votestream.serve.engine.view import View, exported
+from votestream.serve.engine.view import View, export_model
 
 
-class PredictingEngine:
-    """Predicts with the newest `_view`. Every method may be called from any thread; what takes time gives a Future.
+class PredictionEngine:
+    """Predicts with the newest View. All methods may be called from any thread; slow ones return a Future.
 
-    `Engine` learns, too; `Follower` keeps a copy of a model that is taught elsewhere.
+    `Engine` also learns. `Follower` keeps a copy of a model that another service trains.
     """
 
-    def __init__(self, name: str, sight: Sight, remarks: list[str], settings: EngineSettings, held: ExitStack) -> None:
+    def __init__(
+        self, name: str, loader: BackboneLoader, remarks: list[str], settings: EngineSettings, model_lock: ExitStack
+    ) -> None:
         self.name, self.settings, self.remarks = name, settings, remarks
-        self._held = held  # the model's lock
+        self._model_lock = model_lock
         self._process = os.getpid()
         self._closing = threading.Lock()
         self._stopping = False
         self._events = Events()
         self._counts: Counter[str] = Counter()
-        self._sight = sight
-        self._looker = Looker(sight, self._seen, settings)
-        self._asked = Room("predictions", settings.most_predictions, settings.most_row_bytes)
-        self._answering = ThreadPoolExecutor(2, "answer")
+        self._loader = loader
+        self._extractor = FeatureExtractor(loader, self._features_ready, settings)
+        self._limit = QueueLimit("predictions", settings.max_predictions, settings.max_row_bytes)
+        self._prediction_threads = ThreadPoolExecutor(2, "predict")
 
     @property
     def _view(self) -> View:
+        """The newest state of the model."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Finish what was asked for, bring the model file up to date, and let go of it. May be called twice."""
+        """Finish all accepted requests, bring the model file up to date, release its lock. May be called twice."""
         with self._closing:
             if self._process != os.getpid() or self._stopping:
                 return
             self._stopping = True
-            self._looker.close()
-            self._answering.shutdown()
-            self._sight.close()
-            self._end()
+            self._extractor.close()
+            self._prediction_threads.shutdown()
+            self._loader.close()
+            self._close_writer()
             self._events.close()
-            self._held.close()
+            self._model_lock.close()
 
-    def _end(self) -> None:
-        """End what else there is, once nobody predicts any more."""
+    def _close_writer(self) -> None:
+        """Close what changes the model, after the last prediction."""
 
     # ---- predicting -----------------------------------------------------------------------------
 
-    def predict(self, uploads: list[Upload], top: int | None = None) -> Future[Answers]:
-        """Predict images; those that cannot be read are among the answer's problems."""
-        self._check_asked(uploads, top)
+    def predict(self, uploads: list[Upload], top: int | None = None) -> Future[PredictResult]:
+        """Predict images. The result names the files that could not be read."""
+        self._check_predict(uploads, top)
         if self._view.backbone is None:
-            raise BadRequest("The model was taught rows of numbers, not images: send such rows.")
-        return self._promised(Promise(), lambda promise: self._looker.look(uploads, promise, Question(top)))
+            raise BadRequest("The model was trained on rows of numbers, not on images: send rows.")
+        return self._start(PendingAnswer(), self._extractor.submit, uploads, PredictRequest(top))
 
-    def predict_features(self, rows: ArrayLike, top: int | None = None) -> Future[Answers]:
+    def predict_features(self, rows: ArrayLike, top: int | None = None) -> Future[PredictResult]:
         """Predict rows of features."""
         features = as_rows(rows)
-        self._check_asked(features, top)
-        self._asked.enter(1, features.nbytes)
-        return self._promised(Promise(), lambda promise: self._soon(self._answer_features, promise, features, top))
+        self._check_predict(features, top)
+        self._limit.enter(1, features.nbytes)
+        return self._start(PendingAnswer(), self._in_thread, self._predict_rows, features, top)
 
-    def predict_columns(self, rows: ArrayLike) -> Future[Columns]:
-        """Predict many rows of features quickly: labels and how sure they are, nothing else."""
+    def predict_columns(self, rows: ArrayLike) -> Future[ColumnsResult]:
+        """Predict many rows of features quickly: only labels, confidences and unknown scores."""
         features = as_rows(rows)
-        self._check_asked(features, None)
-        self._asked.enter(1, features.nbytes)
-        return self._promised(Promise(), lambda promise: self._soon(self._answer_columns, promise, features))
+        self._check_predict(features, None)
+        self._limit.enter(1, features.nbytes)
+        return self._start(PendingAnswer(), self._in_thread, self._predict_columns, features)
 
     def explain(self, upload: Upload, others: list[Upload]) -> Future[Explanation]:
-        """Which places of an image speak for its class, and which of the others are nearest to it."""
-        self._check_asked([upload], None)
+        """Find the places of an image that speak for its class, and how near the other images are to it."""
+        self._check_predict([upload], None)
         if self._view.backbone is None:
-            raise BadRequest("The model was taught rows of numbers: there is no image to explain.")
+            raise BadRequest("The model was trained on rows of numbers: there is no image to explain.")
         size = sum(len(each.data) for each in (upload, *others))
-        self._asked.enter(1, size)
-        return self._promised(Promise(), lambda promise: self._soon(self._explain, promise, upload, others, size))
+        self._limit.enter(1, size)
+        return self._start(PendingAnswer(), self._in_thread, self._explain, upload, others, size)
 
-    def _promised(self, promise: Promise, start: Callable[[Promise], None]) -> Future[Any]:
-        """Start what a request asks for; what it will be told."""
-        future = promise.future()
+    def _start(self, pending: PendingAnswer, work: Callable[..., None], *args: Any) -> Future[Any]:
+        """Call `work(*args, pending)`, which will answer. Returns the future of the answer."""
+        future = pending.future()
         assert future is not None
         try:
-            start(promise)
+            work(*args, pending)
         except ServeError as problem:
-            promise.fail(problem)  # whoever came with the same key meanwhile is told, too
+            pending.fail(problem)  # also for requests with the same key that came meanwhile
             raise
         return future
 
-    def _soon(self, work: Callable[..., None], *about: Any) -> None:
+    def _in_thread(self, work: Callable[..., None], *args: Any) -> None:
         try:
-            self._answering.submit(work, *about)
-        except RuntimeError:  # it was closed meanwhile
+            self._prediction_threads.submit(work, *args)
+        except RuntimeError:  # the threads were shut down meanwhile
             raise NotReady("The service is stopping.") from None
 
-    def _check_asked(self, what: Any, top: int | None) -> None:
+    def _check_predict(self, items: Any, top: int | None) -> None:
         self._check_open()
-        if not len(what):
-            raise BadRequest("There is nothing in the request that could be predicted.")
+        if not len(items):
+            raise BadRequest("There is nothing to predict in the request.")
         if top is not None and (not isinstance(top, int) or top < 1):
             raise BadRequest(f"top must be a number above 0, got {top!r:.60}.")
-        if not self._view.fitted:
-            self._view.answers(np.empty((0, 0), np.float32), [], [], 0)  # which says why not
+        self._view.check_fitted()
 
-    def _answer_features(self, promise: Promise, rows: NDArray[np.float32], top: int | None) -> None:
-        self._asked.leave(1, rows.nbytes)
-        if promise.begin():
+    def _predict_rows(self, rows: NDArray[np.float32], top: int | None, pending: PendingAnswer) -> None:
+        self._limit.leave(1, rows.nbytes)
+        if pending.start():
             n = len(rows)
-            self._answer(self._view, [promise], rows, [n], [top] * n, [None] * n, [[]])
+            self._answer(self._view, [(pending, n, [])], rows, [top] * n, [None] * n)
 
-    def _explain(self, promise: Promise, upload: Upload, others: list[Upload], size: int) -> None:
-        self._asked.leave(1, size)
-        if not promise.begin():
+    def _predict_columns(self, rows: NDArray[np.float32], pending: PendingAnswer) -> None:
+        self._limit.leave(1, rows.nbytes)
+        if not pending.start():
             return
         try:
-            backbone, snapshot = self._sight.backbone_for(upload), self._view.snapshot
-            assert snapshot is not None
-            promise.resolve(
-                explain(snapshot, backbone, upload, others, self.settings.max_pixels or backbone.max_pixels)
-            )
+            columns = self._view.predict_columns(rows, self.settings.unknown)
         except BaseException as problem:
-            promise.fail(_told(problem))
-
-    def _answer_columns(self, promise: Promise, rows: NDArray[np.float32]) -> None:
-        self._asked.leave(1, rows.nbytes)
-        if not promise.begin():
-            return
-        try:
-            columns = self._view.columns(rows, self.settings.unknown)
-        except BaseException as problem:
-            promise.fail(_told(problem))
+            pending.fail(_as_serve_error(problem))
             return
         self._counts["predictions"] += len(rows)
-        promise.resolve(columns)
+        pending.resolve(columns)
 
-    # ---- what the looker has seen ---------------------------------------------------------------
-
-    def _seen(self, glances: list[Glance]) -> None:
-        """Images became features: lessons go to the writer, and predictions are answered together."""
-        asked, view = [], self._view
-        for glance in glances:
-            if not glance.promise.wanted:
-                glance.promise.begin()  # it is over
-            elif isinstance(glance.about, Lesson):
-                self._teach(glance, *glance.about)
-            elif not _fits(glance, view):
-                glance.promise.fail(NotReady("The model sees through another backbone now: send the images again."))
-            elif glance.promise.begin():
-                asked.append(glance)
-        if not asked:
+    def _explain(self, upload: Upload, others: list[Upload], size: int, pending: PendingAnswer) -> None:
+        self._limit.leave(1, size)
+        if not pending.start():
             return
-        found = [glance.rows for glance in asked]
-        sizes = [len(rows) for rows in found]
-        tops = [glance.about.top for glance in asked if isinstance(glance.about, Question) for _ in glance.rows]
-        files = [name for rows in found for name, _ in rows]
-        rows = [row for rows in found for _, row in rows]
-        stacked = np.stack(rows) if rows else np.empty((0, 1), np.float32)
-        self._answer(view, [g.promise for g in asked], stacked, sizes, tops, files, [g.problems for g in asked])
+        try:
+            backbone, snapshot = self._loader.backbone_for(upload), self._view.snapshot
+            assert snapshot is not None
+            max_pixels = self.settings.max_pixels or backbone.max_pixels
+            pending.resolve(explain(snapshot, backbone, upload, others, max_pixels))
+        except BaseException as problem:
+            pending.fail(_as_serve_error(problem))
 
-    def _teach(self, glance: Glance, label: Label, task: Label | None) -> None:
+    def _features_ready(self, requests: list[ImageRequest]) -> None:
+        """Pass images to learn on to the writer, and answer all images to predict together."""
+        view = self._view
+        digest = view.backbone["digest"] if view.backbone else None
+        answered, rows, tops, files = [], [], [], []
+        for request in requests:
+            pending, purpose = request.pending, request.purpose
+            if pending.abandoned:
+                pending.start()  # which ends it
+            elif not isinstance(purpose, PredictRequest):
+                self._learn_features_of(request)
+            elif request.rows and digest and (request.backbone is None or request.backbone.digest != digest):
+                pending.fail(NotReady("The model uses another backbone now: send the images again."))
+            elif pending.start():
+                answered.append((pending, len(request.rows), request.problems))
+                rows += request.rows
+                files += request.files
+                tops += [purpose.top] * len(request.rows)
+        if answered:
+            self._answer(view, answered, np.stack(rows) if rows else np.empty((0, 1), np.float32), tops, files)
+
+    def _learn_features_of(self, request: ImageRequest) -> None:
         raise NotImplementedError
 
     def _answer(
         self,
         view: View,
-        promises: list[Promise],
+        requests: list[tuple[PendingAnswer, int, list[Any]]],
         rows: NDArray[np.float32],
-        sizes: list[int],
         tops: list[int | None],
         files: list[Any],
-        problems: list[Any],
     ) -> None:
-        """Answer requests of so many rows each, all from one view."""
+        """Answer requests from one view. Each has so many of the rows, and problems with its other files."""
         try:
-            answers: list[Answer] = view.answers(rows, tops, files, self.settings.unknown) if len(rows) else []
+            predictions = view.predict(rows, tops, files, self.settings.unknown) if len(rows) else []
         except BaseException as problem:
-            for promise in promises:
-                promise.fail(_told(problem))
+            for pending, _, _ in requests:
+                pending.fail(_as_serve_error(problem))
             return
         self._counts["predictions"] += len(rows)
         start = 0
-        for promise, size, wrong in zip(promises, sizes, problems, strict=True):
-            promise.resolve(Answers(answers[start : start + size], wrong))
+        for pending, size, problems in requests:
+            pending.resolve(PredictResult(predictions[start : start + size], problems))
             start += size
 
-    # ---- telling --------------------------------------------------------------------------------
+    # ---- describing -----------------------------------------------------------------------------
 
     @property
     def state(self) -> str:
         """ "loading", "ready" or "stopping"."""
-        return "stopping" if self._stopping else "loading" if self._sight.loading else "ready"
+        return "stopping" if self._stopping else "loading" if self._loader.loading else "ready"
 
     @property
     def problem(self) -> str | None:
-        """What keeps the model from learning or from being kept up to date: a sentence."""
-        return self._sight.problem
+        """A sentence about what keeps the model from learning or from being kept up to date."""
+        return self._loader.problem
 
     def describe(self) -> dict[str, Any]:
-        """What GET /v1/model sends."""
+        """The answer of GET /v1/model."""
         return {
             "name": self.name,
             "state": self.state,
@@ -238,34 +231,33 @@ class PredictingEngine:
             "remarks": self.remarks,
         }
 
-    def model_file(self) -> tuple[Version, bytes]:
-        """The model's file as it is now, and which state that is."""
+    def model_file(self) -> tuple[ModelVersion, bytes]:
+        """The model file as it is now, and its version."""
         return self._view.file
 
     def exported(self, kind: str) -> bytes:
-        """The model as it is now, for places without Python: "onnx" or "html"."""
-        view = self._view
-        if not view.fitted:
-            raise Conflict("The model has learned nothing yet: teach it something first.")
-        if view.backbone is not None and self._sight.backbone is None:
-            raise NotReady(self._sight.problem or "The network that reads images is being loaded.")
-        return exported(view.learner, None if view.backbone is None else self._sight.backbone, kind)
+        """The model as an ONNX file ("onnx") or as an HTML page ("html")."""
+        view, backbone = self._view, None
+        view.check_fitted()
+        if view.backbone is not None and (backbone := self._loader.backbone) is None:
+            raise NotReady(self._loader.problem or "The backbone is being loaded.")
+        return export_model(view.learner, backbone, kind)
 
     def subscribe(self, wake: Callable[[], None] | None = None) -> Subscription:
-        """Hear of every change from now on. See `Subscription`."""
+        """Receive an event for every change from now on. See `Subscription`."""
         return self._events.subscribe(wake)
 
     def statistics(self) -> dict[str, float]:
         """Numbers for a monitor."""
-        looker = self._looker
+        extractor = self._extractor
         return {
-            "too_busy": looker.refused + self._asked.refused,
+            "too_busy": extractor.refused + self._limit.refused,
             "predictions": self._counts["predictions"],
-            "images_waiting": looker.waiting,
-            "image_bytes_waiting": looker.bytes_waiting,
-            "predictions_waiting": self._asked.inside,
-            "images_seen": looker.images,
-            "backbone_batches": looker.batches,
+            "images_waiting": extractor.waiting,
+            "image_bytes_waiting": extractor.bytes_waiting,
+            "predictions_waiting": self._limit.waiting,
+            "images_seen": extractor.images,
+            "backbone_batches": extractor.batches,
             "lesson": self._view.number,
             "subscribers": len(self._events),
         }
@@ -277,19 +269,13 @@ class PredictingEngine:
             raise NotReady("The service is stopping.")
 
 
-def _fits(glance: Glance, view: View) -> bool:
-    """Whether the images were looked at through the backbone that the model was taught through."""
-    if view.backbone is None or not glance.rows:
-        return True  # the view will say what is wrong with such rows, or there are none
-    return glance.backbone is not None and glance.backbone.digest == view.backbone["digest"]
-
-
-def _told(problem: BaseException) -> ServeError:
-    return problem if isinstance(problem, ServeError) else Failed(f"The prediction failed: {problem!r}.")
+def _as_serve_error(problem: BaseException) -> ServeError:
+    return problem if isinstance(problem, ServeError) else InternalError(f"The prediction failed: {problem!r}.")
 
 
 def as_rows(rows: ArrayLike) -> NDArray[np.float32]:
+    """Rows of features as float32. Raises BadRequest if they are not finite numbers of equal length."""
     try:
         return as_features(rows)
     except (TypeError, ValueError) as problem:
-        raise BadRequest(sentence(problem)) from None
+        raise BadRequest(error_sentence(problem)) from None

@@ -1,7 +1,7 @@
-"""A model that is served: its learner, its journal and its file. One thread at a time uses it.
+"""The state of a served model: its learner, its journal and its file. Only one thread at a time may use it.
 
-A change is applied to the learner, then the journal is written, then the new view is shown. Nobody sees the learner
-itself, so that a change which cannot be written to disk has never been: the learner becomes a copy of the view again.
+A change is applied to the learner, then written to the journal, then shown in a new View. Nobody else uses the learner:
+if the journal cannot be written, the learner is replaced by a copy of the View, and the change was never visible.
 """
 
 from __future__ import annotations
@@ -18,104 +18,106 @@ from votestream.io import model_files
 from votestream.learners import Learner
 from votestream.model_store.journal import fingerprint
 from votestream.photos.taught_model import maker
-from votestream.serve.engine.changes import Job, Learn, Undo, calls_of, make_again, perform, samples_of
-from votestream.serve.engine.idempotency import Keys, as_json
-from votestream.serve.engine.journal import Entry, Folded, Kept, LessonsFile
+from votestream.serve.engine.changes import Job, Learn, Undo, active_calls, apply_job, replay, sample_count
+from votestream.serve.engine.idempotency import IdempotencyKeys, to_json
+from votestream.serve.engine.journal import ChangeJournal, Checkpoint, JournalEntry, StoredAnswer
 from votestream.serve.engine.messages import (
     AlreadyUndone,
     BadRequest,
-    Change,
     Conflict,
-    DiskProblem,
-    Failed,
-    NotThere,
+    Correction,
+    DiskError,
+    InternalError,
+    LearnResult,
+    NotFound,
     ServeError,
-    Taught,
 )
-from votestream.serve.engine.photo_notes import note_classes, settle_notes
+from votestream.serve.engine.photo_notes import keep_labels_of, note_new_labels
 from votestream.serve.engine.view import RECENT, View, file_parts
 
-NEAR = 50  # changes between two copies of the state that make taking back a new lesson quick
-COPIES = 2
+VIEW_INTERVAL = 50  # changes between two Views that are kept, so that the undo of a new change replays few changes
+KEPT_VIEWS = 2
+UNDO_DETAILS = ("label", "old", "new", "samples")  # of an undone change, in the answer to the undo
 
 
 class ServedModel:
-    """`number` changes have been made; `view` shows the state after them."""
+    """A model after `number` changes. `view` shows this state to other threads."""
 
     def __init__(
-        self, path: Path, journal: LessonsFile, learner: Learner, backbone: dict[str, Any] | None, reach: int
+        self, path: Path, journal: ChangeJournal, learner: Learner, backbone: dict[str, Any] | None, undo_reach: int
     ) -> None:
-        self.keys = Keys(journal.kept_answers())
-        self._outdated_keys: list[str] = []  # to be deleted with the next change
-        self._file = signature(path)
-        self.path, self.journal, self.reach = path, journal, reach
+        self.keys = IdempotencyKeys(journal.stored_answers())
+        self._outdated_keys: list[str] = []  # are deleted with the next change
+        self._file = file_signature(path)
+        self.path, self.journal, self.undo_reach = path, journal, undo_reach
         self.learner, self.backbone = learner, backbone
         self.identity, self.number = journal.identity(), journal.last_number()
         self.bases = journal.bases()
-        self.folded = journal.folded() or Folded(0, "", 0)
+        self.checkpoint = journal.checkpoint() or Checkpoint(0, "", 0)
         self.recent = journal.newest(RECENT)
-        self.copies: list[View] = []  # of which a lesson newer than them is taken back quickly
-        self.made: list[Entry] = []  # by the last `change`
-        self.untidy = False  # something deleted may be left in the write-ahead log
-        self.fold_seconds = 0.0  # that the last fold took
-        self._show()
+        self.kept_views: list[View] = []
+        self.last_changes: list[JournalEntry] = []  # made by the last call of `change`
+        self.log_needs_truncation = False  # deleted data may be left in the write-ahead log
+        self.checkpoint_seconds = 0.0  # that the last checkpoint took
+        self._update_view()
 
-    def _show(self) -> None:
+    def _update_view(self) -> None:
         shown = copy.deepcopy(self.learner)
         snapshot = self.learner.snapshot() if self.learner.fitted else None
         undo_reaches = self.number - self.bases[0]
         self.view = View(self.identity, self.number, shown, snapshot, self.backbone, self.recent, undo_reaches)
-        if self.number - max([self.bases[-1], *(one.number for one in self.copies)]) >= NEAR:
-            self.copies = [*self.copies, self.view][-COPIES:]
+        if self.number - max([self.bases[-1], *(view.number for view in self.kept_views)]) >= VIEW_INTERVAL:
+            self.kept_views = [*self.kept_views, self.view][-KEPT_VIEWS:]
 
     # ---- changing -------------------------------------------------------------------------------
 
-    def change(self, jobs: list[tuple[Job, Kept | None]]) -> list[Taught | Change | ServeError]:
-        """Do the jobs and put them on disk, all in one go; for each what to say. An undo comes alone.
+    def change(self, jobs: list[tuple[Job, StoredAnswer | None]]) -> list[LearnResult | Correction | ServeError]:
+        """Do the jobs in one transaction. Returns an answer for each. An undo must be the only job.
 
-        With a DiskProblem, which it raises, nothing was changed. `Kept` has no answer yet.
+        Raises DiskError if the journal cannot be written; then nothing was changed. Each StoredAnswer is a key whose
+        answer is still empty.
         """
-        skipped: dict[int, ServeError] = {}
+        refused: dict[int, ServeError] = {}
         while True:
-            entries: list[Entry] = []
-            outcomes: list[Taught | Change | ServeError] = []
-            kept: list[Kept] = []
+            entries: list[JournalEntry] = []
+            outcomes: list[LearnResult | Correction | ServeError] = []
+            answers: list[StoredAnswer] = []
             try:
                 for place, (job, key) in enumerate(jobs):
-                    if place in skipped:
-                        outcomes.append(skipped[place])
+                    if place in refused:
+                        outcomes.append(refused[place])
                         continue
                     try:
-                        made, outcome = self._do(job, self.number + len(entries) + 1)
+                        made, outcome = self._apply(job, self.number + len(entries) + 1)
                     except ServeError as problem:
                         outcomes.append(problem)
                         continue
                     entries += made
                     outcomes.append(outcome)
                     if key is not None:
-                        kept.append(key._replace(answer=as_json(outcome)))
+                        answers.append(key._replace(answer=to_json(outcome)))
                 break
-            except Exception as problem:  # the learner may be half changed: all but this job once more
+            except Exception as problem:  # the learner may be half changed: start over without this job
                 self._roll_back()
-                skipped[place] = Failed(f"This could not be done: {type(problem).__name__}: {problem}.")
-        self.made = []
+                refused[place] = InternalError(f"This could not be done: {type(problem).__name__}: {problem}.")
+        self.last_changes = []
         if entries:
-            self._commit(entries, kept)
+            self._commit(entries, answers)
         return outcomes
 
-    def _do(self, job: Job, number: int) -> tuple[list[Entry], Taught | Change]:
+    def _apply(self, job: Job, number: int) -> tuple[list[JournalEntry], LearnResult | Correction]:
         if isinstance(job, Undo):
             return self._undo(job.lesson, number)
         if isinstance(job, Learn):
             if not self.learner.fitted:
-                self.backbone = job.backbone  # of the first samples, or none where they came as numbers
+                self.backbone = job.backbone  # of the first samples; None if they were sent as numbers
             elif job.backbone is not None and self.backbone is None:
-                raise BadRequest("The model was taught rows of numbers, not images: teach it such rows.")
+                raise BadRequest("The model was trained on rows of numbers, not on images: send rows.")
             elif job.backbone and self.backbone and job.backbone["digest"] != self.backbone["digest"]:
-                raise BadRequest("The model was taught through another backbone meanwhile: send the images again.")
-        return perform(self.learner, job, number)
+                raise BadRequest("The model was trained with another backbone meanwhile: send the images again.")
+        return apply_job(self.learner, job, number)
 
-    def _commit(self, entries: list[Entry], kept: list[Kept]) -> None:
+    def _commit(self, entries: list[JournalEntry], answers: list[StoredAnswer]) -> None:
         number = entries[-1].number
         undone = entries[0].about["lesson"] if entries[0].kind == "undo" else None
         bases = self.bases
@@ -128,30 +130,30 @@ class ServedModel:
                     bases = [base for base in bases if base < undone]
                 if self.backbone != self.view.backbone:
                     self.journal.set_note("backbone", self.backbone)
-                if number - bases[-1] >= self.reach:
+                if number - bases[-1] >= self.undo_reach:
                     bases = self._next_base(bases, number)
                 self.journal.drop_answers(self._outdated_keys)
-                for each in kept:
-                    self.journal.keep_answer(each)
+                for answer in answers:
+                    self.journal.store_answer(answer)
         except (sqlite3.Error, OSError) as problem:
             self._roll_back()
-            raise DiskProblem(f"The lesson could not be put on disk, and was not learned: {problem}.") from None
+            raise DiskError(f"The lesson could not be put on disk, and was not learned: {problem}.") from None
         except BaseException:
             self._roll_back()
             raise
         if undone is not None:
-            self.copies = [one for one in self.copies if one.number < undone]
-        self.untidy |= bases != self.bases or undone is not None
-        self.number, self.bases, self.made = number, bases, entries
-        self._outdated_keys = self.keys.keep(kept)
+            self.kept_views = [view for view in self.kept_views if view.number < undone]
+        self.log_needs_truncation |= bases != self.bases or undone is not None
+        self.number, self.bases, self.last_changes = number, bases, entries
+        self._outdated_keys = self.keys.store(answers)
         self.recent = [
             entry._replace(undone_by=number) if entry.number == undone else entry
             for entry in (*(entry._replace(features=None) for entry in reversed(entries)), *self.recent)
         ][:RECENT]
-        self._show()
+        self._update_view()
 
     def _next_base(self, bases: list[int], number: int) -> list[int]:
-        """Within a transaction: keep the state of now, and let go of what is older than the base before it."""
+        """In a transaction, add the current state as a base, and drop what is older than the base before it."""
         self.journal.add_base(number, *base_parts(self.learner))
         bases = [*bases, number]
         if len(bases) > 2:
@@ -162,83 +164,85 @@ class ServedModel:
     def _roll_back(self) -> None:
         self.learner, self.backbone = copy.deepcopy(self.view.learner), self.view.backbone
 
-    # ---- taking back ----------------------------------------------------------------------------
+    # ---- undo -----------------------------------------------------------------------------------
 
-    def _undo(self, lesson: int | None, number: int) -> tuple[list[Entry], Change]:
-        if lesson is None and (lesson := self.journal.last_standing()) is None:
-            raise Conflict("There is no lesson that could be taken back.")
+    def _undo(self, lesson: int | None, number: int) -> tuple[list[JournalEntry], Correction]:
+        if lesson is None and (lesson := self.journal.last_undoable()) is None:
+            raise Conflict("There is no lesson to undo.")
         if not 0 < lesson <= self.number:
-            raise NotThere(f"There is no lesson {lesson}.")
+            raise NotFound(f"There is no lesson {lesson}.")
         entry = self.journal.entry(lesson)
         if entry is None:
-            raise NotThere(f"Lesson {lesson} can no longer be taken back: undo reaches to lesson {self.bases[0] + 1}.")
+            raise NotFound(f"Lesson {lesson} is too old to undo: the oldest that can be undone is {self.bases[0] + 1}.")
         if entry.kind == "undo":
-            raise Conflict(f"Lesson {lesson} is itself an undo: teach again what it took back.")
+            raise Conflict(f"Lesson {lesson} is itself an undo: learn again what it removed.")
         if entry.undone_by is not None:
-            raise AlreadyUndone(f"Lesson {lesson} was taken back already.")
-        self.learner = self._without(lesson)
-        about = {"lesson": lesson, "kind": entry.kind, **{key: entry.about[key] for key in _TOLD if key in entry.about}}
-        return [Entry(number, number, "undo", about)], Change(number, "undo", about)
+            raise AlreadyUndone(f"Lesson {lesson} is undone already.")
+        self.learner = self._state_without(lesson)
+        about = {
+            "lesson": lesson,
+            "kind": entry.kind,
+            **{key: entry.about[key] for key in UNDO_DETAILS if key in entry.about},
+        }
+        return [JournalEntry(number, number, "undo", about)], Correction(number, "undo", about)
 
-    def _without(self, lesson: int) -> Learner:
-        """The state as if the change had never been."""
-        near = [one for one in self.copies if one.number < lesson]
+    def _state_without(self, lesson: int) -> Learner:
+        """The learner as if this change had never been made: the nearest older state, and later changes replayed."""
+        older = [view for view in self.kept_views if view.number < lesson]
         base = max(base for base in self.bases if base < lesson)
-        if near and near[-1].number >= base:
-            start, learner = near[-1].number, copy.deepcopy(near[-1].learner)
+        if older and older[-1].number >= base:
+            start, learner = older[-1].number, copy.deepcopy(older[-1].learner)
         else:
-            start, learner = base, self.learner_at(base)
-        entries = [entry for entry in self.journal.entries(start) if entry.number != lesson]
-        for call in calls_of(entries):
+            start, learner = base, learner_of_base(self.journal, base, self.learner.device)
+        for call in active_calls(entry for entry in self.journal.entries(start) if entry.number != lesson):
             try:
-                make_again(learner, call)
+                replay(learner, call)
             except ValueError as problem:
                 raise Conflict(
-                    f"Lesson {lesson} cannot be taken back alone: change {call[0].number} ({call[0].kind}) needs it "
-                    f"({problem}). Take that back first."
+                    f"Lesson {lesson} cannot be undone alone: change {call[0].number} ({call[0].kind}) needs it "
+                    f"({problem}). Undo that change first."
                 ) from None
         return learner
-
-    def learner_at(self, base: int) -> Learner:
-        return learner_from(self.journal, base, self.learner.device)
 
     # ---- the model file -------------------------------------------------------------------------
 
     @property
-    def unfolded(self) -> int:
-        """Changes that the model file does not have."""
-        return self.number - self.folded.number
+    def pending_changes(self) -> int:
+        """The number of changes that are not in the model file."""
+        return self.number - self.checkpoint.number
 
-    def fold(self) -> None:
-        """Bring the model file up to date. Raises OSError or sqlite3.Error; the lessons are safe in any case."""
+    def write_checkpoint(self) -> None:
+        """Bring the model file up to date. Raises OSError or sqlite3.Error; even then no change is lost."""
         began = time.perf_counter()
-        if signature(self.path) not in (None, self._file):
-            raise OSError(errno.EEXIST, "it was changed by something else meanwhile, which stays. Restart the service")
-        coming = Folded(self.number, fingerprint(self.learner) or "", samples_of(self.learner))
+        if file_signature(self.path) not in (None, self._file):
+            raise OSError(errno.EEXIST, "another program changed it, and it is not overwritten. Restart the service")
+        next_checkpoint = Checkpoint(self.number, fingerprint(self.learner) or "", sample_count(self.learner))
         with self.journal.transaction():
-            self.journal.set_note("coming", coming)
-        noted = note_classes(self.path, self.folded, self.journal.entries(self.folded.number), coming)
-        if coming.fingerprint:
+            self.journal.set_note("coming", next_checkpoint)
+        changes = self.journal.entries(self.checkpoint.number)
+        noted = note_new_labels(self.path, self.checkpoint, changes, next_checkpoint)
+        if next_checkpoint.fingerprint:
             model_files.write(self.path, *file_parts(self.learner, self.backbone))
-        elif self.folded.fingerprint:  # its first lessons were taken back: there is no model again
+        elif self.checkpoint.fingerprint:  # all samples were undone: the model is new again
             self.path.unlink(missing_ok=True)
             model_files.sync_folder(self.path.parent)
-        self._file = signature(self.path)
+        self._file = file_signature(self.path)
         with self.journal.transaction():
-            self.journal.set_note("folded", coming)
-        self.folded = coming
+            self.journal.set_note("folded", next_checkpoint)
+        self.checkpoint = next_checkpoint
         if noted:
-            settle_notes(self.path, coming)
-        self.tidy()
-        self.fold_seconds = time.perf_counter() - began
+            keep_labels_of(self.path, next_checkpoint)
+        self.truncate_log()
+        self.checkpoint_seconds = time.perf_counter() - began
 
-    def tidy(self) -> None:
-        self.journal.tidy()
-        self.untidy = False
+    def truncate_log(self) -> None:
+        """Remove deleted data from the write-ahead log of the journal."""
+        self.journal.truncate_log()
+        self.log_needs_truncation = False
 
 
-def signature(path: Path) -> tuple[int, int, int] | None:
-    """By which a file is known to be the one that was read or written last; None where there is none."""
+def file_signature(path: Path) -> tuple[int, int, int] | None:
+    """What changes when another program writes the file: inode, size and time. None if there is no file."""
     try:
         about = path.stat()
     except FileNotFoundError:
@@ -246,17 +250,14 @@ def signature(path: Path) -> tuple[int, int, int] | None:
     return about.st_ino, about.st_size, about.st_mtime_ns
 
 
-_TOLD = ("label", "old", "new", "samples")
-
-
-def learner_from(journal: LessonsFile, base: int, device: str) -> Learner:
-    """The learner that a base holds, which may have learned nothing yet."""
+def learner_of_base(journal: ChangeJournal, base: int, device: str) -> Learner:
+    """The learner in a base, which may not be fitted."""
     learner: Learner = maker(device)(*journal.base(base))
     return learner
 
 
 def base_parts(learner: Learner) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and arrays of a learner, which may have learned nothing yet."""
+    """Header and arrays of a learner, which may not be fitted."""
     if learner.fitted:
         return learner.header(), arrays_of(learner)
     return {"learner": learner.name, "params": learner.get_params(deep=False)}, {}

@@ -1,4 +1,4 @@
-"""What the world sees of a model: its state after one change, which never changes again."""
+"""A View: the immutable state of a model after one change, as predictions, descriptions and downloads use it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,25 @@ from votestream.io.model_files import packed
 from votestream.learners import Learner
 from votestream.photos.decisions import Decisions
 from votestream.pipeline import ImageClassifier
-from votestream.serve.engine.changes import counts_of, sentence
-from votestream.serve.engine.journal import Entry
-from votestream.serve.engine.messages import Answer, BadRequest, Candidate, Columns, Conflict, NoFile, Version
+from votestream.serve.engine.changes import class_counts, error_sentence
+from votestream.serve.engine.journal import JournalEntry
+from votestream.serve.engine.messages import (
+    BadRequest,
+    ColumnsResult,
+    Conflict,
+    ModelVersion,
+    NoModelFile,
+    Prediction,
+    TaskVote,
+)
 
-RECENT = 20  # changes that a description lists
+RECENT = 20  # changes in a description
 
 
 class View:
-    """The model after change `number`: a snapshot to predict with, and a learner for all else, which nobody teaches.
+    """The model after change `number`: a snapshot that predicts, and a learner for everything else.
 
-    Any thread may use it. Without a snapshot, nothing was learned yet.
+    It never changes, and any thread may use it. Without a snapshot, the model has learned nothing yet.
     """
 
     def __init__(
@@ -42,7 +50,7 @@ class View:
         learner: Learner,
         snapshot: Snapshot | None,
         backbone: dict[str, Any] | None,
-        recent: Sequence[Entry] = (),
+        recent: Sequence[JournalEntry] = (),
         undo_reaches: int = 0,
     ) -> None:
         self.model, self.number, self.backbone = model, number, backbone
@@ -51,64 +59,68 @@ class View:
         self.recent = recent[:RECENT]  # newest first
         self.undo_reaches = undo_reaches
 
-    def answers(
+    def check_fitted(self) -> Snapshot:
+        """The snapshot. Raises Conflict if the model has learned nothing yet."""
+        if self.snapshot is None:
+            raise Conflict("The model has learned nothing yet: add labelled images or rows first.")
+        return self.snapshot
+
+    def predict(
         self, rows: NDArray[np.float32], tops: Sequence[int | None], files: Sequence[str | None], unknown: float
-    ) -> list[Answer]:
-        """An answer for each row."""
-        if self.snapshot is None:
-            raise Conflict("The model has learned nothing yet: teach it something first.")
+    ) -> list[Prediction]:
+        """Predict rows. Each has its own number of probabilities to return, and the file that it came from."""
         try:
-            decisions = Decisions(self.snapshot, rows, unknown=unknown)
+            decisions = Decisions(self.check_fitted(), rows, unknown=unknown)
         except (TypeError, ValueError) as problem:
-            raise BadRequest(sentence(problem)) from None
-        told = zip(tops, files, strict=True)
-        return [self._answer(decisions, row, top, file) for row, (top, file) in enumerate(told)]
+            raise BadRequest(error_sentence(problem)) from None
+        predictions = []
+        for row, (top, file) in enumerate(zip(tops, files, strict=True)):
+            numbers = decisions.numbers(row, top)
+            vote, tasks = numbers.get("vote"), None
+            if vote is not None:
+                keys = ("tasks", "candidates", "s_hat", "prior", "score")
+                tasks = [TaskVote(*parts) for parts in zip(*(vote[key] for key in keys), strict=True)]
+            predictions.append(
+                Prediction(
+                    lesson=self.number,
+                    label=numbers["label"],
+                    confidence=numbers["confidence"],
+                    unknown_score=numbers.get("unknown_score"),
+                    unknown=numbers.get("unknown"),
+                    probabilities=[(entry["label"], entry["probability"]) for entry in numbers["probabilities"]],
+                    vote=tasks,
+                    winner_task=None if vote is None else vote["winner_task"],
+                    file=file,
+                    words=decisions.words(row),
+                )
+            )
+        return predictions
 
-    def columns(self, rows: NDArray[np.float32], unknown: float) -> Columns:
-        """The labels of many rows and how sure they are, quickly."""
-        if self.snapshot is None:
-            raise Conflict("The model has learned nothing yet: teach it something first.")
+    def predict_columns(self, rows: NDArray[np.float32], unknown: float) -> ColumnsResult:
+        """Predict many rows quickly: labels, confidences and unknown scores."""
+        snapshot = self.check_fitted()
         try:
-            shares = self.snapshot.predict_proba(rows)
-            scores = self.snapshot.unknown_score(rows) if self.snapshot.tracked else None
+            probabilities = snapshot.predict_proba(rows)
+            scores = snapshot.unknown_score(rows) if snapshot.tracked else None
         except (TypeError, ValueError) as problem:
-            raise BadRequest(sentence(problem)) from None
-        labels = self.snapshot.classes_[shares.argmax(1)].tolist()
-        confidences = shares.max(1).astype(float).round(6).tolist()
+            raise BadRequest(error_sentence(problem)) from None
+        labels = snapshot.classes_[probabilities.argmax(1)].tolist()
+        confidences = probabilities.max(1).astype(float).round(6).tolist()
         if scores is None:
-            return Columns(self.number, labels, confidences, None, None)
-        told = scores.astype(float).round(6).tolist()
-        return Columns(self.number, labels, confidences, told, (scores > 1 - unknown).tolist())
-
-    def _answer(self, decisions: Decisions, row: int, top: int | None, file: str | None) -> Answer:
-        numbers = decisions.numbers(row, top)
-        vote, tasks = numbers.get("vote"), None
-        if vote is not None:
-            keys = ("tasks", "candidates", "s_hat", "prior", "score")
-            tasks = [Candidate(*parts) for parts in zip(*(vote[key] for key in keys), strict=True)]
-        return Answer(
-            lesson=self.number,
-            label=numbers["label"],
-            confidence=numbers["confidence"],
-            unknown_score=numbers.get("unknown_score"),
-            unknown=numbers.get("unknown"),
-            probabilities=[(entry["label"], entry["probability"]) for entry in numbers["probabilities"]],
-            vote=tasks,
-            winner_task=None if vote is None else vote["winner_task"],
-            file=file,
-            words=decisions.words(row),
-        )
+            return ColumnsResult(self.number, labels, confidences, None, None)
+        unknown_scores = scores.astype(float).round(6).tolist()
+        return ColumnsResult(self.number, labels, confidences, unknown_scores, (scores > 1 - unknown).tolist())
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """Fit for JSON."""
+        """What GET /v1/model says about this state, as JSON."""
         learner = self.learner
         if not self.fitted:
             known: dict[str, Any] = {"images": 0, "classes": [], "tasks": [], "bytes": 0, "track": None}
         else:
             report = learner.track_record() if getattr(learner, "track", False) else None
             scores = None if report is None else {each.label: each.score for each in report.classes}
-            counts, tasks = counts_of(learner), learner.task_of_class_.tolist()
+            counts, tasks = class_counts(learner), learner.task_of_class_.tolist()
             known = {
                 "images": None if None in counts else sum(counts),
                 "classes": [
@@ -130,41 +142,41 @@ class View:
             "lesson": self.number,
             "identity": self.model,
             **known,
-            "backbone": None if self.backbone is None else _looks(self.backbone),
+            "backbone": None if self.backbone is None else _backbone_to_json(self.backbone),
             "learner": {"name": learner.name, "settings": settings},
-            "recent": [told(entry) for entry in self.recent],
+            "recent": [change_to_json(entry) for entry in self.recent],
             "undo_reaches": self.undo_reaches,
             "version": __version__,
         }
 
     @cached_property
-    def file(self) -> tuple[Version, bytes]:
-        """The model file's bytes, made once however many ask for them."""
+    def file(self) -> tuple[ModelVersion, bytes]:
+        """The version and the bytes of the model file. They are made once for all clients."""
         if not self.fitted:
-            raise NoFile(Version(self.model, self.number, ""))
+            raise NoModelFile(ModelVersion(self.model, self.number, ""))
         data = packed(*file_parts(self.learner, self.backbone))
-        return Version(self.model, self.number, Digest(data).text), data
+        return ModelVersion(self.model, self.number, FileDigest(data).text), data
 
 
-class Digest:
-    """Of a model file's bytes, as its version tells it."""
+class FileDigest:
+    """The digest of a model file in its ModelVersion."""
 
     def __init__(self, data: bytes = b"") -> None:
-        self._made = hashlib.sha256(data)
-        self.update = self._made.update
+        self._hash = hashlib.sha256(data)
+        self.update = self._hash.update
 
     @property
     def text(self) -> str:
-        return self._made.hexdigest()[:32]
+        return self._hash.hexdigest()[:32]
 
 
-def _looks(backbone: dict[str, Any]) -> dict[str, Any]:
-    """The backbone with what goes without saying in a model file."""
+def _backbone_to_json(backbone: dict[str, Any]) -> dict[str, Any]:
+    """The backbone's description with the defaults that a model file leaves out."""
     return {"views": [str(backbone["input_size"])], "stages": None, **backbone}
 
 
 def file_parts(learner: Learner, backbone: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Header and arrays of the model's file, as `ImageClassifier.save` writes it, without the backbone's weights."""
+    """Header and arrays of the model file, as `ImageClassifier.save` writes them, without the backbone's weights."""
     header, arrays = parts_of(learner)
     if backbone is None:
         return header, arrays
@@ -172,8 +184,8 @@ def file_parts(learner: Learner, backbone: dict[str, Any] | None) -> tuple[dict[
     return {"version": version, "learner": "image_classifier", "backbone": backbone, "inner": header}, arrays
 
 
-def exported(learner: Learner, backbone: Backbone | None, kind: str) -> bytes:
-    """The file's bytes, "onnx" or "html". Conflict says why there can be none."""
+def export_model(learner: Learner, backbone: Backbone | None, kind: str) -> bytes:
+    """The model as an ONNX file ("onnx") or as an HTML page ("html"). Raises Conflict if it cannot be exported."""
     learner = copy.deepcopy(learner)
     model = learner if backbone is None else ImageClassifier(backbone, learner)
     with tempfile.TemporaryDirectory() as folder:
@@ -184,12 +196,12 @@ def exported(learner: Learner, backbone: Backbone | None, kind: str) -> bytes:
             else:
                 export_page(model, path)
         except (ValueError, ImportError) as problem:
-            raise Conflict(f"This model cannot be exported so: {sentence(problem)}") from None
+            raise Conflict(f"This model cannot be exported so: {error_sentence(problem)}") from None
         return path.read_bytes()
 
 
-def told(entry: Entry) -> dict[str, Any]:
-    """A change, as a description and events tell it."""
+def change_to_json(entry: JournalEntry) -> dict[str, Any]:
+    """A change in a description or an event."""
     about = entry.about
     label = about.get("label", about.get("old"))
     return {

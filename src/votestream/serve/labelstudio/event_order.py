@@ -1,4 +1,4 @@
-"""Events that concern the same annotation take effect in the order in which they came in."""
+"""The order of events: those about the same annotation take effect in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 
-class InOrder:
-    """Keeps the order of events by key. No event waits for another one while it fetches its image.
+class EventOrder:
+    """Keeps the order of events by key. Events may fetch their images at the same time.
 
-    >>> order, done = InOrder(), []
+    >>> order, done = EventOrder(), []
     >>> async def event(name, seconds):
     ...     async with order.turn(["annotation 17"]) as earlier_ones:
     ...         await asyncio.sleep(seconds)
@@ -27,12 +27,12 @@ class InOrder:
         self._newest: dict[str, asyncio.Future[None]] = {}
 
     def pending(self, prefix: str) -> list[str]:
-        """The keys of events under way that begin so."""
+        """The keys of current events that start with the prefix."""
         return [key for key in self._newest if key.startswith(prefix)]
 
     @asynccontextmanager
     async def turn(self, keys: Iterable[str]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Join the queues of these keys; the function that is given waits for the events that came before."""
+        """Join the queues of these keys. Yields a function that waits for the events that came before."""
         keys = set(keys)
         earlier = {self._newest[key] for key in keys if key in self._newest}
         mine = asyncio.get_running_loop().create_future()
@@ -46,7 +46,7 @@ class InOrder:
             yield wait
         finally:
             try:
-                await wait()  # an event that failed must not let the next one overtake those before it
+                await wait()  # even after a failure, the next event must not overtake earlier ones
             finally:
                 mine.set_result(None)
                 for key in keys:

@@ -1,7 +1,7 @@
-"""A model that is taught elsewhere: a read-only copy that predicts, and is kept up to date.
+"""A follower: a read-only copy of a model that another service, the writer, trains. It predicts and stays up to date.
 
-One thread listens to the writer's events and another fetches, so that however many changes are told of, one fetch is
-under way and the newest state is what it brings.
+One thread listens to the writer's events, and another fetches the model file. So only one fetch runs at a time, however
+many events arrive, and it brings the newest state.
 """
 
 from __future__ import annotations
@@ -19,53 +19,53 @@ from votestream.photos.finding import PhotoError
 from votestream.photos.lock import alone
 from votestream.photos.opening import LEARNER, check_device, check_target, new_learner
 from votestream.photos.sidecar import followed
-from votestream.serve.engine.features import Looker, Sight
-from votestream.serve.engine.messages import NotReady, Version
-from votestream.serve.engine.predictions import PredictingEngine
+from votestream.serve.engine.features import BackboneLoader, FeatureExtractor
+from votestream.serve.engine.messages import ModelVersion, NotReady
+from votestream.serve.engine.predictions import PredictionEngine
 from votestream.serve.engine.settings import EngineSettings
 from votestream.serve.engine.view import View
-from votestream.serve.replica.local_copy import Copied, LocalCopy
-from votestream.serve.replica.upstream import Heard, Unreachable, Unusable, Upstream
+from votestream.serve.replica.local_copy import LoadedModel, LocalCopy
+from votestream.serve.replica.upstream import Unreachable, Unusable, Upstream, WriterEvent
 
 LOG = logging.getLogger("votestream.serve")
-STALE_SECONDS = 60.0  # without a sign of life of the writer, which sends one every 15 seconds
-LONGEST_REST = 10.0  # after a fetch it rests as long as that took, so that predictions get half of the time at least
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds before another attempt
+STALE_SECONDS = 60.0  # without contact to the writer, which sends a comment every 15 seconds
+MAX_REST_SECONDS = 10.0  # a fetch is followed by a rest as long as itself, so that predictions get half of the time
+FIRST_PAUSE, MAX_PAUSE = 0.25, 30.0  # seconds before another attempt
 
 
-class Follower(PredictingEngine):
-    """A copy of the model that `upstream` serves. See `PredictingEngine`."""
+class Follower(PredictionEngine):
+    """A copy of the model that `upstream` serves. See `PredictionEngine`."""
 
     def __init__(
         self,
         copy: LocalCopy,
         upstream: Upstream,
-        copied: Copied | None,
+        loaded: LoadedModel | None,
         contact: bool,
         settings: EngineSettings,
-        held: ExitStack,
+        model_lock: ExitStack,
         max_stale: float | None,
     ) -> None:
         self._copy, self._upstream, self._max_stale = copy, upstream, max_stale
-        self._version: Version | None = None
-        self._shown = View("", 0, new_learner(LEARNER, None, 0), None, None)
-        super().__init__(copy.path.name, Sight(None, False, settings), [], settings, held)
+        self._version: ModelVersion | None = None
+        self._current = View("", 0, new_learner(LEARNER, None, 0), None, None)
+        super().__init__(copy.path.name, BackboneLoader(None, False, settings), [], settings, model_lock)
         self._started = time.monotonic()
         self._contact = self._started if contact else None
-        self._problems: dict[str, str] = {}  # with events, and with fetching
+        self._problems: dict[str, str] = {}  # with "events" and with "fetch"
         self._update_seconds = 0.0
         self._stopped = threading.Event()
-        self._changed = threading.Condition()  # guards what follows
-        self._told = 0  # the newest change that the writer told of since the connection stands
+        self._changed = threading.Condition()  # protects the attributes below
+        self._announced = 0  # the newest change in the events of this connection
         self._behind_since: float | None = None
-        self._asked_for = not contact  # a fetch, whatever was told
+        self._fetch_wanted = not contact  # even if no event announces a change
         self._not_before = 0.0
         self._attempt = 0
-        if copied is not None:
-            self._show(copied)
+        if loaded is not None:
+            self._show(loaded)
         self._threads = [
-            threading.Thread(target=work, name=name, daemon=True)
-            for name, work in (("listen", self._listen), ("follow", self._keep_up))
+            threading.Thread(target=self._listen, name="listen", daemon=True),
+            threading.Thread(target=self._fetch, name="follow", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -78,15 +78,18 @@ class Follower(PredictingEngine):
         settings: EngineSettings | None = None,
         max_stale: float | None = None,
     ) -> Follower:
-        """The writer's newest state, or where it does not answer the copy that lies there; PhotoError says why not."""
+        """Fetch the writer's newest state. Use the copy in the file if the writer cannot be reached.
+
+        Raises PhotoError if there is nothing that can be served.
+        """
         settings = settings or EngineSettings()
         path = followed(Path(path))
         check_target(path)
         check_device(settings.device)
-        with ExitStack() as held:
-            held.enter_context(alone(path))
+        with ExitStack() as model_lock:
+            model_lock.enter_context(alone(path))
             copy, contact, problem = LocalCopy(path, upstream, settings), True, ""
-            found: list[Copied] = []
+            found: list[LoadedModel] = []
             try:
                 copy.update(found.append)
             except Unusable as wrong:
@@ -94,13 +97,15 @@ class Follower(PredictingEngine):
             except Unreachable as absent:
                 contact, problem = False, str(absent)
                 if copy.version is not None and not copy.trusted:
-                    raise PhotoError(f"{problem} Whether {path} is a copy of its model cannot be told.") from None
+                    raise PhotoError(f"{problem} It is not known whether {path} is a copy of its model.") from None
             if not found and copy.version is not None:
                 found = [copy.load()]
-            made = cls(copy, upstream, found[0] if found else None, contact, settings, held.pop_all(), max_stale)
+            follower = cls(
+                copy, upstream, found[0] if found else None, contact, settings, model_lock.pop_all(), max_stale
+            )
             if problem:
-                made._trouble("fetch", problem)
-            return made
+                follower._note_problem("fetch", problem)
+            return follower
 
     def close(self) -> None:
         if self._process == os.getpid():
@@ -110,154 +115,155 @@ class Follower(PredictingEngine):
             with self._changed:
                 self._changed.notify_all()
             for thread in self._threads:
-                thread.join(1)  # one that is connecting may take longer, and changes nothing any more
+                thread.join(1)  # a thread that is connecting may take longer, but it changes nothing any more
         super().close()
 
-    # ---- listening ------------------------------------------------------------------------------
+    # ---- events ---------------------------------------------------------------------------------
 
     def _listen(self) -> None:
         attempt = 0
         while not self._stopped.is_set():
             try:
-                with self._upstream.events() as told:
+                with self._upstream.events() as events:
                     self._connected()
-                    for heard in told:
+                    for event in events:
                         attempt = 0
-                        self._hear(heard)
+                        self._receive(event)
             except Exception as problem:
-                self._trouble("events", _said(problem))
+                self._note_problem("events", _sentence(problem))
             with self._changed:
-                self._told, self._asked_for = 0, True  # where only events do not come through, the file still may
+                self._announced, self._fetch_wanted = 0, True  # the file may be reachable even if events are not
                 self._changed.notify_all()
             self._stopped.wait(_pause(attempt))
             attempt += 1
 
     def _connected(self) -> None:
-        """Whatever happened while nobody listened: it may be another process now, with other numbers."""
+        """Fetch once: changes may have been missed, and a new process of the writer may count from another number."""
         self._problems.pop("events", None)
         with self._changed:
-            self._told, self._asked_for = 0, True
+            self._announced, self._fetch_wanted = 0, True
             self._not_before, self._attempt = 0.0, 0
             self._changed.notify_all()
 
-    def _hear(self, heard: Heard) -> None:
+    def _receive(self, event: WriterEvent) -> None:
         self._contact = time.monotonic()
         with self._changed:
-            self._asked_for |= heard.lost
-            if heard.lesson is not None:
-                self._told = heard.lesson
+            self._fetch_wanted |= event.lost
+            if event.lesson is not None:
+                self._announced = event.lesson
                 if self._behind and self._behind_since is None:
                     self._behind_since = self._contact
             self._changed.notify_all()
 
     @property
     def _behind(self) -> bool:
-        return self._version is None or self._told > self._version.lesson
+        """Whether a newer change was announced than the copy has."""
+        return self._version is None or self._announced > self._version.lesson
 
     def _note_caught_up(self) -> None:
         with self._changed:
             if not self._behind:
                 self._behind_since = None
 
-    def _note_progress(self, told: int, began: float) -> None:
-        """A fetch that began then has brought all that was told of by then: what is still to come is newer."""
+    def _note_progress(self, announced: int, began: float) -> None:
+        """Changes that were announced before the fetch began are here. The copy can be behind only since then."""
         with self._changed:
-            if self._behind_since is not None and self._version is not None and self._version.lesson >= told:
+            if self._behind_since is not None and self._version is not None and self._version.lesson >= announced:
                 self._behind_since = max(self._behind_since, began)
 
     # ---- fetching -------------------------------------------------------------------------------
 
-    def _keep_up(self) -> None:
+    def _fetch(self) -> None:
         while self._wait_for_change():
             began, failed = time.monotonic(), False
             try:
                 self._update()
                 self._problems.pop("fetch", None)
-            except Exception as problem:  # whatever it is: the copy goes on predicting
+            except Exception as problem:  # the copy goes on predicting, whatever went wrong
                 failed = True
-                self._trouble("fetch", _said(problem))
+                self._note_problem("fetch", _sentence(problem))
                 self._counts["failed updates"] += 1
             now = time.monotonic()
             self._update_seconds = now - began
             with self._changed:
-                self._not_before = now + (_pause(self._attempt) if failed else min(LONGEST_REST, now - began))
+                self._not_before = now + (_pause(self._attempt) if failed else min(MAX_REST_SECONDS, now - began))
                 self._attempt = self._attempt + 1 if failed else 0
-                self._asked_for |= failed
+                self._fetch_wanted |= failed
 
     def _wait_for_change(self) -> bool:
-        """Until there is something to fetch, and it is time to; False at the end."""
+        """Wait until there is something to fetch and the rest is over. False at the end."""
         with self._changed:
             while not self._stopped.is_set():
-                wanted, left = self._asked_for or self._behind, self._not_before - time.monotonic()
+                wanted, left = self._fetch_wanted or self._behind, self._not_before - time.monotonic()
                 if wanted and left <= 0:
-                    self._asked_for = False
+                    self._fetch_wanted = False
                     return True
                 self._changed.wait(left if wanted else None)
         return False
 
     def _update(self) -> None:
-        told, began = self._told, time.monotonic()
+        announced, began = self._announced, time.monotonic()
         self._copy.update(self._show)
         self._contact = time.monotonic()
         self._note_caught_up()
-        self._note_progress(told, began)
-        if self._behind and (now := self._shown.number) < told:
+        self._note_progress(announced, began)
+        if self._behind and (now := self._current.number) < announced:
             raise Unreachable(
-                f"{self._upstream.url} tells of lesson {told} and sends lesson {now}: something between may keep old "
-                "answers."
+                f"{self._upstream.url} announces lesson {announced} but sends lesson {now}: a cache between may keep "
+                "old answers."
             )
 
-    def _show(self, copied: Copied) -> None:
-        """Predict with this state from here on."""
-        (version, learner, snapshot, backbone), known = copied, self._version
+    def _show(self, loaded: LoadedModel) -> None:
+        """Predict with this state from now on."""
+        (version, learner, snapshot, backbone), known = loaded, self._version
         if version == known:
-            return  # it was shown, and could not be written
+            return  # it is shown already, but could not be written
         if known is not None and version.lesson < known.lesson:
             self._counts["went back"] += 1
             LOG.warning("the writer went back from lesson %d to %d", known.lesson, version.lesson)
-        before, old = self._shown, None
+        before, old = self._current, None
         learner = learner or new_learner(LEARNER, None, 0)
         view = View(version.model, version.lesson, learner, snapshot, backbone)
         if backbone != before.backbone:
-            old, self._sight = self._looker, Sight(backbone, False, self.settings)
-            self._looker = Looker(self._sight, self._seen, self.settings)
-        self._shown, self._version = view, version
+            old, self._loader = self._extractor, BackboneLoader(backbone, False, self.settings)
+            self._extractor = FeatureExtractor(self._loader, self._features_ready, self.settings)
+        self._current, self._version = view, version
         self._note_caught_up()
         if old is not None:
             old.close()
         self._counts["updates"] += 1
-        self._events.tell({"kind": "copy", "lesson": version.lesson})
+        self._events.publish({"kind": "copy", "lesson": version.lesson})
 
-    # ---- telling --------------------------------------------------------------------------------
+    # ---- describing -----------------------------------------------------------------------------
 
-    def _trouble(self, where: str, sentence: str) -> None:
+    def _note_problem(self, where: str, sentence: str) -> None:
         if self._problems.get(where) != sentence and not self._stopped.is_set():
             self._problems[where] = sentence
             LOG.warning(sentence)
 
     @property
     def writer(self) -> str:
-        """The address at which the model is taught."""
+        """The address of the service that trains the model."""
         return self._upstream.page
 
     @property
     def _view(self) -> View:
-        return self._shown
+        return self._current
 
     @property
     def _silent_seconds(self) -> float:
-        """Since the last sign of life of the writer, or since the start."""
+        """Seconds since the last contact to the writer, or since the start."""
         return time.monotonic() - (self._started if self._contact is None else self._contact)
 
     @property
     def stale(self) -> bool:
-        """Whether the copy may be old: the writer was silent for so long, or told of a change that long ago."""
+        """Whether the copy may be old: no contact for too long, or a change announced too long ago."""
         limit = STALE_SECONDS if self._max_stale is None else self._max_stale
         return self._contact is None or max(self._silent_seconds, self._seconds_behind) > limit
 
     @property
     def state(self) -> str:
-        """Also "stale", where the copy may not predict then."""
+        """As `PredictionEngine.state`, or "stale" if a stale copy may not predict."""
         if self._version is None and not self._stopping:
             return "loading"
         state = super().state
@@ -269,8 +275,8 @@ class Follower(PredictingEngine):
 
     def describe(self) -> dict[str, Any]:
         about = super().describe()
-        if not self._shown.fitted:
-            about["learner"] = None  # the file says which it is, and there is none
+        if not self._current.fitted:
+            about["learner"] = None  # only the model file says which learner it is, and there is none
         following = {
             "writer": self.writer,
             "stale": self.stale,
@@ -284,10 +290,10 @@ class Follower(PredictingEngine):
         return 0.0 if since is None else time.monotonic() - since
 
     def statistics(self) -> dict[str, float]:
-        told = super().statistics()
+        numbers = super().statistics()
         return {
-            **told,
-            "writer_lesson": max(self._told, told["lesson"]),
+            **numbers,
+            "writer_lesson": max(self._announced, numbers["lesson"]),
             "seconds_since_contact": round(self._silent_seconds, 3),
             "seconds_behind": round(self._seconds_behind, 3),
             "stale": int(self.stale),
@@ -304,11 +310,11 @@ class Follower(PredictingEngine):
 
 
 def _pause(attempt: int) -> float:
-    """Seconds before another attempt, longer each time, and not the same for all followers of a writer."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 20)) * random.uniform(0.5, 1)
+    """Seconds before another attempt. It grows, and it is random, so that followers do not come all at once."""
+    return min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 20)) * random.uniform(0.5, 1)
 
 
-def _said(problem: Exception) -> str:
+def _sentence(problem: Exception) -> str:
     if isinstance(problem, (Unreachable, Unusable, PhotoError)):
         return str(problem)
     return f"The copy could not be brought up to date: {getattr(problem, 'strerror', None) or repr(problem)}."

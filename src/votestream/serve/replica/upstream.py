@@ -1,7 +1,7 @@
-"""The service that a follower keeps a copy of: its model file, and its events, over HTTP.
+"""The HTTP client of a follower: it reads the writer's model file and events.
 
-Whatever it sends is untrusted: answers are bounded in size and time, redirects are not followed, so that the token goes
-to the address that was named and nowhere else, and a certificate must be valid.
+The writer's answers are not trusted. Their size and time are limited, and certificates must be valid. Redirects are not
+followed, so that the token goes only to the address that the user gave.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from votestream.common.printing import shown
-from votestream.serve.engine.messages import Version
+from votestream.serve.engine.messages import ModelVersion
 from votestream.serve.timed_response import TimedResponse
 
-SECONDS = 10.0  # to connect, to send the headers of an answer, and without a byte of a model file
-SILENCE = 40.0  # without an event: the writer sends a sign of life every 15 seconds
-PIECE = 1 << 20
-SLOWEST = 16 << 10  # bytes a second of a model file, which may be late by SECONDS at any moment
-LONGEST_LINE = 1 << 16  # of events
-REFUSALS = {429, 500, 502, 503, 504}  # which pass
+SECONDS = 10.0  # to connect, until the headers of an answer are here, and without a byte of a model file
+MAX_SILENCE_SECONDS = 40.0  # without an event: the writer sends a comment every 15 seconds
+CHUNK_BYTES = 1 << 20
+MIN_BYTES_PER_SECOND = 16 << 10  # of a model file, which may be late by SECONDS at any moment
+MAX_LINE_BYTES = 1 << 16  # of events
+TEMPORARY_STATUSES = {429, 500, 502, 503, 504}  # worth another attempt
 
 
 class Unreachable(Exception):
-    """The writer does not answer, or cannot answer now: a sentence."""
+    """The writer does not answer, or cannot answer now. The message is a sentence."""
 
 
 class Unusable(Exception):
-    """The writer answers, and not with what can be followed: a sentence for whoever started the follower."""
+    """The writer's answer cannot be followed. The message is a sentence for the user who started the follower."""
 
 
-class Sent(NamedTuple):
-    """A state of the model that is on its way."""
+class SentModel(NamedTuple):
+    """A state of the model while it is received."""
 
-    version: Version
-    pieces: Iterator[bytes]  # of the file; none where nothing was learned
+    version: ModelVersion
+    chunks: Iterator[bytes]  # of the file; empty if nothing was learned yet
 
 
-class Heard(NamedTuple):
-    """A sign of life of the writer: the number of a change, or that some were lost, or nothing but the sign."""
+class WriterEvent(NamedTuple):
+    """A line of the writer's event stream: the number of a change, or that events were lost, or neither."""
 
     lesson: int | None = None
     lost: bool = False
 
 
 def check_writer(url: str) -> str:
-    """The address of a service to follow, or ValueError.
+    """Check the address of a service to follow. Raises ValueError if it is wrong.
 
     >>> check_writer("http://writer:8080/")
     'http://writer:8080'
@@ -63,12 +63,12 @@ def check_writer(url: str) -> str:
     usual = parts.scheme in ("http", "https") and parts.hostname and url.isascii() and url.isprintable()
     if not usual or parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError(f"the address to follow must be such as http://writer:8080, got {shown(url)!r}")
-    parts.port  # noqa: B018  a ValueError where it is none
+    parts.port  # noqa: B018  raises ValueError if it is not a number
     return url.rstrip("/")
 
 
 class Upstream:
-    """The model at `url`, the address of a service; or of one of its models, as http://writer:8080/v1/models/shop."""
+    """The model of a service at `url`, or one of its models, as http://writer:8080/v1/models/shop."""
 
     def __init__(self, url: str, token: str | None = None, most_bytes: int = 4 << 30) -> None:
         self.url, self._token, self._most_bytes = check_writer(url), token, most_bytes
@@ -82,7 +82,7 @@ class Upstream:
         self._sockets: set[socket.socket] = set()
 
     def close(self) -> None:
-        """End what is under way, and let nothing begin; from any thread."""
+        """End all requests, and start no more. Any thread may call this."""
         with self._lock:
             self._closed = True
             for open_now in self._sockets:
@@ -92,76 +92,78 @@ class Upstream:
     # ---- the model file -------------------------------------------------------------------------
 
     @contextmanager
-    def file(self, known: Version | None) -> Iterator[Sent | None]:
-        """The newest state; None where that is the `known` one."""
+    def file(self, known: ModelVersion | None) -> Iterator[SentModel | None]:
+        """The newest state. None if that is the `known` one."""
         headers = {} if known is None else {"If-None-Match": known.tag}
-        with self._asked("/model/file", headers, (200, 304, 409)) as answer:
+        with self._get("/model/file", headers, (200, 304, 409)) as answer:
             if answer.status == 304:
                 yield None
                 return
             try:
-                version = Version.from_tag(answer.getheader("ETag", ""))
+                version = ModelVersion.from_tag(answer.getheader("ETag", ""))
             except ValueError:
-                raise Unusable(f"{self.url} sends no model that can be followed: it may be an older version.") from None
+                raise Unusable(
+                    f"{self.url} sends no model that can be followed: it may run an older version."
+                ) from None
             empty = answer.status == 409
             if empty != (not version.digest):
                 raise Unusable(f"{self.url} contradicts itself: status {answer.status} for {version.tag}.")
-            yield Sent(version, iter(()) if empty else self._pieces(answer))
+            yield SentModel(version, iter(()) if empty else self._chunks(answer))
 
-    def _pieces(self, answer: TimedResponse) -> Iterator[bytes]:
+    def _chunks(self, answer: TimedResponse) -> Iterator[bytes]:
         wanted = answer.length
         if wanted is None or wanted > self._most_bytes:
             most = f"{self._most_bytes:,} bytes"
             raise Unusable(f"{self.url} must say how long its model file is, at most {most}, got {wanted}.")
-        came = 0
+        received = 0
         answer.deadline = time.monotonic() + SECONDS
-        while came < wanted:
-            with _explained(self.url):
+        while received < wanted:
+            with _readable_errors(self.url):
                 try:
-                    piece = answer.read1(min(PIECE, wanted - came))  # `read` would wait for all of it
+                    chunk = answer.read1(min(CHUNK_BYTES, wanted - received))  # `read` would wait for all of it
                 except TimeoutError:
                     raise Unreachable(
-                        f"{self.url} sends its model file too slowly: less than {SLOWEST:,} bytes a second."
+                        f"{self.url} sends its model file too slowly: less than {MIN_BYTES_PER_SECOND:,} bytes/s."
                     ) from None
-            came += len(piece)
-            if not piece:
-                raise Unreachable(f"{self.url} broke off after {came:,} of {wanted:,} bytes.")
-            answer.deadline = min(answer.deadline + len(piece) / SLOWEST, time.monotonic() + SECONDS)
-            yield piece
+            received += len(chunk)
+            if not chunk:
+                raise Unreachable(f"{self.url} broke off after {received:,} of {wanted:,} bytes.")
+            answer.deadline = min(answer.deadline + len(chunk) / MIN_BYTES_PER_SECOND, time.monotonic() + SECONDS)
+            yield chunk
 
     # ---- events ---------------------------------------------------------------------------------
 
     @contextmanager
-    def events(self) -> Iterator[Iterator[Heard]]:
-        """What is told from now on."""
-        with self._asked("/events", {}, (200,)) as answer:
+    def events(self) -> Iterator[Iterator[WriterEvent]]:
+        """The events from now on."""
+        with self._get("/events", {}, (200,)) as answer:
             if answer.getheader("Content-Type", "").partition(";")[0] != "text/event-stream":
                 raise Unusable(f"{self.url} sends no events.")
-            yield self._heard(answer)
+            yield self._read_events(answer)
 
-    def _heard(self, answer: TimedResponse) -> Iterator[Heard]:
+    def _read_events(self, answer: TimedResponse) -> Iterator[WriterEvent]:
         while True:
-            answer.deadline = time.monotonic() + SILENCE
-            with _explained(self.url):
-                line = answer.readline(LONGEST_LINE)
+            answer.deadline = time.monotonic() + MAX_SILENCE_SECONDS
+            with _readable_errors(self.url):
+                line = answer.readline(MAX_LINE_BYTES)
             if not line:
                 raise Unreachable(f"{self.url} has ended the connection.")
             if not line.endswith(b"\n"):
                 raise Unusable(f"{self.url} sends events that are too long.")
-            yield Heard(_number(line), line.startswith(b"event: gap"))
+            yield WriterEvent(_number(line), line.startswith(b"event: gap"))
 
     # ---- requests -------------------------------------------------------------------------------
 
     @contextmanager
-    def _asked(self, path: str, headers: dict[str, str], taken: tuple[int, ...]) -> Iterator[TimedResponse]:
-        """The answer to a request, where it has one of the statuses."""
+    def _get(self, path: str, headers: dict[str, str], accepted: tuple[int, ...]) -> Iterator[TimedResponse]:
+        """The answer to a request. Raises Unreachable or Unusable if it has another status than these."""
         if self._token is not None:
             headers = {**headers, "Authorization": f"Bearer {self._token}"}
         connection = self._connection()
         plain: socket.socket | None = None
         answer: http.client.HTTPResponse | None = None
         try:
-            with _explained(self.url):
+            with _readable_errors(self.url):
                 connection.connect()
                 plain = connection.sock
                 with self._lock:
@@ -171,7 +173,7 @@ class Upstream:
                 connection.request("GET", f"{self._routes}{path}", headers=headers)
                 answer = connection.getresponse()
                 assert isinstance(answer, TimedResponse)
-                if answer.status not in taken:
+                if answer.status not in accepted:
                     raise self._refusal(answer)
             yield answer
         finally:
@@ -195,16 +197,16 @@ class Upstream:
         status = answer.status
         if 300 <= status < 400:
             elsewhere = shown(answer.getheader("Location", "nowhere"))[:200]
-            return Unusable(f"{self.url} leads elsewhere ({elsewhere}), and redirects are not followed: name that.")
+            return Unusable(f"{self.url} redirects to {elsewhere}, and redirects are not followed: give that address.")
         if status == 401:
-            said = "does not take this token" if self._token else "needs its token"
+            said = "does not accept this token" if self._token else "needs a token"
             return Unusable(f"{self.url} {said}: give it in a file with --follow-token-file.")
-        kind = Unreachable if status in REFUSALS else Unusable
+        kind = Unreachable if status in TEMPORARY_STATUSES else Unusable
         return kind(f"{self.url} answers with status {status}{_reason(answer)}")
 
 
 def _number(line: bytes) -> int | None:
-    """The number of the change that a line of an event tells of.
+    """The number of the change in a line of the event stream.
 
     >>> [_number(line) for line in (b'data: {"lesson": 12}', b'data: {"lost": 3}', b"data: [", b": here")]
     [12, None, None, None]
@@ -212,25 +214,25 @@ def _number(line: bytes) -> int | None:
     if not line.startswith(b"data:"):
         return None
     try:
-        told = json.loads(line.removeprefix(b"data:"))
-        number = told.get("lesson")
+        reply = json.loads(line.removeprefix(b"data:"))
+        number = reply.get("lesson")
     except (AttributeError, RecursionError, ValueError):
         return None
     return number if type(number) is int and 0 <= number < 1 << 62 else None
 
 
 def _reason(answer: http.client.HTTPResponse) -> str:
-    """What an error of the service says."""
+    """The sentence in an error of the service."""
     try:
-        told: Any = json.loads(answer.read(1 << 14))["error"]
+        reply: Any = json.loads(answer.read(1 << 14))["error"]
     except (http.client.HTTPException, KeyError, OSError, RecursionError, TypeError, ValueError):
         return "."
-    return f": {shown(told)[:300]}"
+    return f": {shown(reply)[:300]}"
 
 
 @contextmanager
-def _explained(url: str) -> Iterator[None]:
-    """What can go wrong between here and there, as sentences."""
+def _readable_errors(url: str) -> Iterator[None]:
+    """Turn errors of the connection into Unreachable or Unusable."""
     try:
         yield
     except ssl.SSLCertVerificationError as problem:

@@ -1,4 +1,4 @@
-"""Where the service can be reached, for people with a phone."""
+"""The addresses of the service, also as a QR code for phones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from votestream.serve.engine.messages import NotThere
-from votestream.serve.web.dependencies import the_service
+from votestream.serve.engine.messages import NotFound
+from votestream.serve.web.dependencies import service_of
 from votestream.serve.web.options import Options, as_address, is_loopback
 
 router = APIRouter()
@@ -18,25 +18,25 @@ router = APIRouter()
 
 @router.get("/addresses", summary="Addresses for other devices")
 async def addresses(request: Request) -> JSONResponse:
-    """Browsers give the camera to pages of https and of localhost only: `https` says which this is."""
-    options = the_service(request).options
+    """Browsers allow the camera only on pages of https and of localhost: `https` says whether this is one."""
+    options = service_of(request).options
     found = for_others(options)
     return JSONResponse({"addresses": found, "only_this_computer": not found, "https": options.https})
 
 
 @router.get("/qr", summary="An address as a QR code")
 async def qr(request: Request, address: Annotated[str | None, Query(max_length=200)] = None) -> Response:
-    """One of /v1/addresses, the first unless given, with the token in it."""
+    """The QR code of one of /v1/addresses, with the token. By default, of the first."""
     import segno
 
-    options = the_service(request).options
+    options = service_of(request).options
     found = for_others(options)
     if not found:
-        raise NotThere(
-            "Only this computer reaches the service: for others, start it with --host 0.0.0.0 and --token TOKEN."
+        raise NotFound(
+            "Only this computer can use the service: for others, start it with --host 0.0.0.0 and --token TOKEN."
         )
     if address is not None and address not in found:
-        raise NotThere("That is no address of this service: GET /v1/addresses lists them.")
+        raise NotFound("This is not an address of the service: GET /v1/addresses lists them.")
     drawn = io.BytesIO()
     segno.make(with_token(address or found[0], options.token), error="m").save(
         drawn, kind="svg", scale=4, border=4, dark="#000", light="#fff", xmldecl=False, svgclass=None, lineclass=None
@@ -52,7 +52,7 @@ def own_address(options: Options) -> str:
 
 
 def for_others(options: Options) -> list[str]:
-    """Addresses that other computers and phones can use; none where only this computer is listened to."""
+    """The addresses for other computers and phones. Empty if the service listens to this computer only."""
     if is_loopback(options.host):
         return []
     bound = as_address(options.host)
@@ -62,7 +62,7 @@ def for_others(options: Options) -> list[str]:
 
 
 def with_token(address: str, token: str | None) -> str:
-    """The page takes the token out of the part after #, which no server and no log gets to see."""
+    """The address with the token after #. The page reads it there; it is not sent to servers or written to logs."""
     return address if token is None else f"{address}#token={token}"
 
 
@@ -72,12 +72,12 @@ def _address(options: Options, host: str) -> str:
 
 
 def _of_this_computer() -> list[str]:
-    """The IPv4 addresses that others may reach us by: that of the way out first."""
+    """The IPv4 addresses of this computer. The one that it uses for outgoing traffic comes first."""
     found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outgoing:
         try:
-            way_out.connect(("192.0.2.1", 9))  # an address that nobody has; connecting a UDP socket sends nothing
-            found.append(str(way_out.getsockname()[0]))
+            outgoing.connect(("192.0.2.1", 9))  # a reserved address; connecting a UDP socket sends nothing
+            found.append(str(outgoing.getsockname()[0]))
         except OSError:
             pass
     try:

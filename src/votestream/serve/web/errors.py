@@ -1,4 +1,4 @@
-"""Answers that are sent without asking the application: a sentence, as JSON."""
+"""Errors of HTTP requests, and the answer that middleware sends for them."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from votestream.serve.engine.messages import ServeError
 
 
 class TooLarge(ServeError):
-    """A body, or a number of files, beyond the limit."""
+    """The body is too large, or it has too many files."""
 
     status = 413
 
 
 class TooSlow(ServeError):
-    """A body that does not arrive."""
+    """The body arrives too slowly."""
 
     status = 408
 
 
-class NotThisType(ServeError):
-    """A body of a content type that the route does not take."""
+class UnsupportedType(ServeError):
+    """The route does not accept this content type."""
 
     status = 415
 
 
-class Malformed(ServeError):
-    """A request that cannot be read: no JSON, no multipart, headers that contradict each other."""
+class MalformedRequest(ServeError):
+    """The request cannot be read: wrong JSON, a wrong form, or contradictory headers."""
 
     status = 400
 
 
 async def refuse(send: Send, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
-    """Send a whole answer that says no."""
+    """Send an error as a JSON answer."""
     body = json.dumps({"error": sentence}).encode()
     sent = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
     start = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.items()]

@@ -1,4 +1,4 @@
-"""The page, the documentation of the routes, and what a supervisor asks."""
+"""The routes of the page, the documentation, the health checks and the metrics."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from votestream.serve.engine.messages import NotThere
+from votestream.serve.engine.messages import NotFound
 from votestream.serve.replica.follower import Follower
 from votestream.serve.web import metrics
-from votestream.serve.web.dependencies import the_service
+from votestream.serve.web.dependencies import service_of
 
 TYPES = {".js": "text/javascript; charset=utf-8", ".webmanifest": "application/manifest+json"}
 TYPES |= {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
-class File(NamedTuple):
+class PageFile(NamedTuple):
+    """A file that is sent to browsers."""
+
     data: bytes
-    packed: bytes  # gzipped, which is what browsers take
+    packed: bytes  # gzipped, as all browsers accept
     kind: str
     tag: str
 
 
-def files_in(package: str, folder: str) -> dict[str, File]:
-    """The files that are served below a folder, held in memory: a request's path never becomes a path on the disk."""
+def files_in(package: str, folder: str) -> dict[str, PageFile]:
+    """The files of a folder, in memory, so that the path of a request never becomes a path on the disk."""
     found = {}
     for file in (resources.files(package) / folder).iterdir():
         suffix = f".{file.name.rpartition('.')[2]}"
@@ -36,12 +38,12 @@ def files_in(package: str, folder: str) -> dict[str, File]:
             kind = TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
             data = file.read_bytes()
             tag = f'"{hashlib.blake2b(data, digest_size=8).hexdigest()}"'
-            found[file.name] = File(data, gzip.compress(data, mtime=0), kind, tag)
+            found[file.name] = PageFile(data, gzip.compress(data, mtime=0), kind, tag)
     return found
 
 
 def page_routes() -> APIRouter:
-    """The page at / and its files below /page/; the documentation at /docs."""
+    """The routes of the page (/ and /page/) and of the documentation (/docs)."""
     router = APIRouter(include_in_schema=False)
     page, docs = files_in("votestream.serve", "page"), files_in("votestream.serve.web", "docs")
 
@@ -64,11 +66,11 @@ def page_routes() -> APIRouter:
     return router
 
 
-def _sent(request: Request, files: dict[str, File], name: str) -> Response:
+def _sent(request: Request, files: dict[str, PageFile], name: str) -> Response:
     if name not in files:
-        raise NotThere("There is no such page here.")
+        raise NotFound("There is no such page here.")
     file = files[name]
-    # Asked for each time, sent when it has changed.
+    # Browsers ask every time, and get the file if it has changed.
     headers = {"etag": file.tag, "cache-control": "no-cache", "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
@@ -88,14 +90,14 @@ async def health() -> JSONResponse:
 
 @router.get("/readyz", summary="Whether the service is ready to predict")
 async def readiness(request: Request) -> JSONResponse:
-    """503 while a model is being loaded and while the service stops. A full disk is named, and predictions go on.
+    """503 while a model is being loaded or the service stops. A full disk is a problem, but predictions go on.
 
-    A copy of another service's model says that it is one, and whether it is stale; with --max-stale, 503 if so.
+    A follower also says whether its copy is stale. With --max-stale, a stale copy gives 503.
     """
-    service = the_service(request)
+    service = service_of(request)
     states = {engine.state for engine in service.engines.values()} | ({"stopping"} if service.stopping else set())
     ready = states == {"ready"}
-    # It is open to all, so that no model's name and no path is told.
+    # Everybody may read this, so it names no model and no path.
     problem = any(engine.problem for engine in service.engines.values())
     problems = [f"A model is {state}." for state in sorted(states - {"ready"})]
     problems += [
@@ -109,6 +111,6 @@ async def readiness(request: Request) -> JSONResponse:
 
 @router.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)
 async def numbers(request: Request) -> Response:
-    service = the_service(request)
+    service = service_of(request)
     of_models = {name: engine.statistics() for name, engine in service.engines.items()}
     return Response(metrics.text(service.counts, of_models), headers={"content-type": metrics.TYPE})

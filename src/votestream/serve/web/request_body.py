@@ -1,4 +1,4 @@
-"""Reading the body of a request: images, rows of features, JSON. Nothing of it is written to the disk."""
+"""Reading the body of a request: images, rows of features, or JSON. Bodies are never written to the disk."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from starlette.requests import ClientDisconnect, Request
 
 from votestream.common.printing import shown
 from votestream.serve.engine.messages import BadRequest, Label, Upload
-from votestream.serve.web.errors import Malformed, NotThisType, TooLarge
+from votestream.serve.web.errors import MalformedRequest, TooLarge, UnsupportedType
 from votestream.serve.web.options import Limits
 
-SHORT = 100_000  # bytes of JSON that are read at once; more are read in a thread, while others are served
-LONGEST_NAME = 200
+MAX_INLINE_BYTES = 100_000  # of JSON; a larger body is parsed in a thread, so that other requests go on
+MAX_NAME_LENGTH = 200
 HEADER_BYTES = 8192  # of one part
-FLOATS = ("application/octet-stream", "application/x-www-form-urlencoded", "")  # curl's --data-binary says the second
+# The second is what curl --data-binary sends.
+FLOAT_TYPES = ("application/octet-stream", "application/x-www-form-urlencoded", "")
 
 
-async def images(request: Request, limits: Limits) -> list[Upload]:
-    """The images of a request: the body itself, or the files of a multipart form."""
+async def images_in(request: Request, limits: Limits) -> list[Upload]:
+    """The images of a request: its body, or the files of a multipart form."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind == b"multipart/form-data":
         found = await _parts(request, options.get(b"boundary", b""), limits)
     elif kind in (b"application/json",) or kind.startswith((b"text/", b"multipart/")):
-        raise NotThisType("Send the image itself as the body, or a multipart form with files.")
+        raise UnsupportedType("Send the image itself as the body, or a multipart form with files.")
     else:
-        found = [Upload(await _whole(request, limits.body_bytes))]
+        found = [Upload(await _read(request, limits.body_bytes))]
     if not found:
         raise BadRequest("There is no file in this form.")
     if not any(upload.data for upload in found):
@@ -41,42 +42,42 @@ async def images(request: Request, limits: Limits) -> list[Upload]:
 
 
 async def json_object(request: Request, limits: Limits, fields: Collection[str]) -> dict[str, Any]:
-    """A JSON object that has no other fields than these."""
+    """A JSON object with no other fields than these."""
     value = await any_json(request, limits)
     if not isinstance(value, dict):
         raise BadRequest("The body must be a JSON object.")
     if unknown := sorted(set(value) - set(fields)):
-        raise BadRequest(f"There is no field {shown(unknown[0])[:LONGEST_NAME]!r}: use {' and '.join(fields)}.")
+        raise BadRequest(f"There is no field {shown(unknown[0])[:MAX_NAME_LENGTH]!r}: use {' and '.join(fields)}.")
     return value
 
 
 async def any_json(request: Request, limits: Limits) -> Any:
-    """What a JSON body says; an empty one is an empty object."""
+    """The value of a JSON body. An empty body counts as an empty object."""
     kind, _ = parse_options_header(request.headers.get("content-type", ""))
     if kind not in (b"application/json", b""):
-        raise NotThisType("Send JSON, with the header Content-Type: application/json.")
-    body = await _whole(request, limits.json_bytes)
-    return await _apart(len(body), lambda: _parsed(body))
+        raise UnsupportedType("Send JSON, with the header Content-Type: application/json.")
+    body = await _read(request, limits.json_bytes)
+    return await _in_thread_if_large(len(body), lambda: _parsed(body))
 
 
 async def rows_of_floats(request: Request, limits: Limits, width: int) -> NDArray[np.float32]:
     """Rows of float32 numbers, little-endian, one after another."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in FLOATS:
-        raise NotThisType("Send float32 numbers, with the header Content-Type: application/octet-stream, or JSON.")
-    body = await _whole(request, limits.body_bytes)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in FLOAT_TYPES:
+        raise UnsupportedType("Send float32 numbers, with the header Content-Type: application/octet-stream, or JSON.")
+    body = await _read(request, limits.body_bytes)
     if not body or len(body) % (4 * width):
         raise BadRequest(f"Rows of {width} float32 numbers have {4 * width} bytes each, got {len(body)} bytes in all.")
     return _finite(np.frombuffer(body, "<f4").reshape(-1, width).astype(np.float32, copy=False))
 
 
 async def rows_of_json(value: object) -> NDArray[np.float32]:
-    """Rows of numbers out of JSON."""
+    """Rows of numbers in JSON."""
     size = len(value) * len(value[0]) if isinstance(value, list) and value and isinstance(value[0], list) else 0
-    return await _apart(8 * size, lambda: _rows(value))
+    return await _in_thread_if_large(8 * size, lambda: _rows(value))
 
 
 def as_label(value: object) -> Label:
-    """A label out of JSON; the engine looks at its letters."""
+    """A label in JSON. The engine checks its characters."""
     if isinstance(value, str) or (type(value) is int and abs(value) < 1 << 63):
         return value
     raise BadRequest("A label must be a string or a whole number below 2**63.")
@@ -90,7 +91,7 @@ def _rows(value: object) -> NDArray[np.float32]:
         rows = np.array(value)
     except (ValueError, OverflowError, RecursionError):
         raise BadRequest(sentence) from None
-    if rows.dtype.kind not in "iuf" or rows.ndim != 2:  # numpy would make numbers of text and of true and false
+    if rows.dtype.kind not in "iuf" or rows.ndim != 2:  # NumPy would convert text and booleans to numbers
         raise BadRequest(sentence)
     with np.errstate(over="ignore"):
         return _finite(rows.astype(np.float32))
@@ -102,8 +103,8 @@ def _finite(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows
 
 
-async def _apart(size: int, work: Callable[[], Any]) -> Any:
-    return await asyncio.to_thread(work) if size > SHORT else work()
+async def _in_thread_if_large(size: int, work: Callable[[], Any]) -> Any:
+    return await asyncio.to_thread(work) if size > MAX_INLINE_BYTES else work()
 
 
 def _parsed(body: bytes) -> Any:
@@ -112,16 +113,16 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body, parse_constant=_no_number)
     except RecursionError:
-        raise Malformed("This JSON is nested too deeply.") from None
-    except ValueError as problem:  # also text that is not UTF-8, and numbers of thousands of digits
-        raise Malformed(f"This is no JSON: {shown(problem)[:LONGEST_NAME]}.") from None
+        raise MalformedRequest("This JSON is nested too deeply.") from None
+    except ValueError as problem:  # also for text that is not UTF-8, and for numbers with thousands of digits
+        raise MalformedRequest(f"This is not JSON: {shown(problem)[:MAX_NAME_LENGTH]}.") from None
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
-async def _whole(request: Request, most: int) -> bytes:
+async def _read(request: Request, most: int) -> bytes:
     chunks, taken = [], 0
     async for chunk in _chunks(request):
         taken += len(chunk)
@@ -136,27 +137,27 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
         async for chunk in request.stream():
             yield chunk
     except ClientDisconnect:
-        raise Malformed("The connection was closed before the whole request was there.") from None
+        raise MalformedRequest("The connection was closed before the request was complete.") from None
 
 
 async def _parts(request: Request, boundary: bytes, limits: Limits) -> list[Upload]:
     if not 1 <= len(boundary) <= 70:
-        raise Malformed("A multipart form must name its boundary in the header Content-Type.")
-    form = _Form(limits)
+        raise MalformedRequest("A multipart form must name its boundary in the header Content-Type.")
+    form = _FormReader(limits)
     parser = MultipartParser(boundary, form.callbacks)  # type: ignore[arg-type]
     try:
         async for chunk in _chunks(request):
             parser.write(chunk)
         parser.finalize()
     except FormParserError as problem:
-        raise Malformed(f"This is no multipart form: {shown(problem)[:LONGEST_NAME]}.") from None
+        raise MalformedRequest(f"This is not a multipart form: {shown(problem)[:MAX_NAME_LENGTH]}.") from None
     if not form.ended:
-        raise Malformed("This multipart form has no end.")
+        raise MalformedRequest("This multipart form is not complete.")
     return form.files
 
 
-class _Form:
-    """The files of a multipart form, gathered in memory; its other fields are passed over."""
+class _FormReader:
+    """Collects the files of a multipart form in memory. Other fields are ignored."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.files, self.ended = limits, list[Upload](), False
@@ -183,7 +184,7 @@ class _Form:
     def _count_header(self, size: int) -> None:
         self._header_bytes += size
         if self._header_bytes > HEADER_BYTES:
-            raise Malformed("The headers of a part of this form are too long.")
+            raise MalformedRequest("The headers of a part of this form are too long.")
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
         self._count_header(end - start)
@@ -198,7 +199,7 @@ class _Form:
             _, options = parse_options_header(self._value)
             if b"filename" in options:
                 name = options[b"filename"].decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
-                self._name = shown(name)[:LONGEST_NAME] or f"file {self._parts}"
+                self._name = shown(name)[:MAX_NAME_LENGTH] or f"file {self._parts}"
         self._field = self._value = b""
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:

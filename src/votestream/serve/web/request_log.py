@@ -1,4 +1,4 @@
-"""Each request is counted and, where that is wished, logged: method, route, status, milliseconds, nothing else."""
+"""Counting and logging requests: method, route, status and milliseconds, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PREFIX = re.compile("/v1(/models/[^/]+(/label-studio(?=/))?(?=/))?")
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH")
 
 
-class Record:
-    """ASGI middleware, the outermost: counts, logs."""
+class RequestLog:
+    """The outermost ASGI middleware: counts requests, and logs them if the access log is on."""
 
     def __init__(self, app: ASGIApp, counts: Counts) -> None:
         self.app, self.counts = app, counts
@@ -45,8 +45,8 @@ class Record:
             access_log.info("%s %s %d %.1f ms", method, route, status, 1000 * seconds)
 
 
-class Catch:
-    """ASGI middleware, the innermost: what goes wrong inside is logged, and told of without details."""
+class CatchErrors:
+    """The innermost ASGI middleware: logs unexpected errors, and answers without details."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -71,9 +71,9 @@ class Catch:
 
 
 def route_of(scope: Scope) -> str:
-    """The route's template: a path may hold labels, and there are only so many templates."""
+    """The template of the route. Paths may contain labels, while the number of templates is fixed."""
     route = str(getattr(scope.get("route"), "path", "none")).replace(":path", "")
-    # Newer versions of FastAPI tell the path without the prefix that its router was included with.
+    # Newer versions of FastAPI leave out the prefix that the router was included with.
     prefix = PREFIX.match(scope["path"])
     if route == "none" or prefix is None or route.startswith("/v1"):
         return route

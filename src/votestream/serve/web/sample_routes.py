@@ -1,23 +1,24 @@
-"""Routes that learn and predict: images, and rows of features."""
+"""The routes to learn, predict and explain samples: images, or rows of features."""
 
 from __future__ import annotations
 
+from asyncio import wrap_future
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
-from votestream.serve.engine.messages import Answer, Answers, BadRequest, Guess, Label, Lesson, Problem, Taught
-from votestream.serve.web import request_body as bodies
-from votestream.serve.web.dependencies import TheEngine, TheKey, TheTaught, done, the_service
+from votestream.serve.engine.messages import BadRequest, FileProblem, Label, LearnResult, Prediction, PredictResult
+from votestream.serve.web.dependencies import AnyEngine, IdempotencyKey, WritableEngine, limits_of
+from votestream.serve.web.request_body import as_label, images_in, json_object, rows_of_floats, rows_of_json
 
-TOP = 5  # probabilities given, unless another number is asked for
+TOP = 5  # probabilities in a prediction, by default
 WIDEST = 100_000
-Top = Annotated[int, Query(ge=1, le=10_000, description="So many probabilities, the highest first.")]
+Top = Annotated[int, Query(ge=1, le=10_000, description="The number of probabilities, highest first.")]
 Task = Annotated[str | None, Query(max_length=200, description="The task that a new class belongs to.")]
-Width = Annotated[int | None, Query(ge=1, le=WIDEST, description="Numbers in a row, where the body is float32.")]
+Width = Annotated[int | None, Query(ge=1, le=WIDEST, description="Numbers in a row, if the body is float32.")]
 Quickly = Annotated[
-    bool, Query(description="Lists of labels, confidences and unknown scores only: fast for many rows.")
+    bool, Query(description="Return only lists of labels, confidences and unknown scores: fast for many rows.")
 ]
 IMAGES = {
     "requestBody": {
@@ -37,7 +38,7 @@ IMAGES = {
 
 
 def _features(**more: Any) -> dict[str, Any]:
-    """What the documentation says of a body of features."""
+    """The documentation of a body with rows of features."""
     rows = {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}
     content = {
         "application/json": {"schema": {"type": "object", "required": ["rows", *more], "properties": {"rows": rows}}},
@@ -51,25 +52,27 @@ router = APIRouter()
 
 
 @router.post("/learn", summary="Learn images of a class", openapi_extra=IMAGES)
-async def learn(request: Request, engine: TheTaught, label: str, task: Task = None, key: TheKey = None) -> JSONResponse:
-    """Answers when the lessons are on disk. Each file is a lesson; files that cannot be read are named."""
-    uploads = await bodies.images(request, the_service(request).options.limits)
-    outcome = await done(engine.learn(uploads, label, _task(task), key))
-    if not outcome.lessons:
-        found = problems(outcome.problems)
+async def learn(
+    request: Request, engine: WritableEngine, label: str, task: Task = None, key: IdempotencyKey = None
+) -> JSONResponse:
+    """Answers once the samples are on disk. Every file is a sample. Files that cannot be read are named."""
+    uploads = await images_in(request, limits_of(request))
+    result = await wrap_future(engine.learn(uploads, label, task, key))
+    if not result.lessons:
+        found = _problems_to_json(result.problems)
         return JSONResponse({"error": found[0]["problem"], "problems": found}, 422)
-    return JSONResponse(taught(outcome))
+    return JSONResponse(_learned_to_json(result))
 
 
 @router.post("/predict", summary="Predict the class of images", openapi_extra=IMAGES)
-async def predict(request: Request, engine: TheEngine, top: Top = TOP) -> JSONResponse:
-    """One image: its answer. Several files: a list of answers, and the files that could not be read."""
-    uploads = await bodies.images(request, the_service(request).options.limits)
-    outcome = await done(engine.predict(uploads, top))
-    if not outcome.answers:
-        found = problems(outcome.problems)
+async def predict(request: Request, engine: AnyEngine, top: Top = TOP) -> JSONResponse:
+    """For one image, its prediction. For several files, a list of predictions, and the files that cannot be read."""
+    uploads = await images_in(request, limits_of(request))
+    result = await wrap_future(engine.predict(uploads, top))
+    if not result.answers:
+        found = _problems_to_json(result.problems)
         return JSONResponse({"error": found[0]["problem"], "problems": found}, 422)
-    return JSONResponse(told(outcome, single=len(uploads) == 1))
+    return JSONResponse(_predicted_to_json(result, single=len(uploads) == 1))
 
 
 @router.post(
@@ -79,65 +82,61 @@ async def predict(request: Request, engine: TheEngine, top: Top = TOP) -> JSONRe
 )
 async def learn_features(
     request: Request,
-    engine: TheTaught,
-    key: TheKey = None,
+    engine: WritableEngine,
+    key: IdempotencyKey = None,
     width: Width = None,
     label: Annotated[
-        list[str] | None, Query(description="Of all rows, or one for each; where the body is float32.")
+        list[str] | None, Query(description="For all rows, or one for each row, if the body is float32.")
     ] = None,
     task: Task = None,
 ) -> JSONResponse:
     """As JSON `{"rows": [[...]], "labels": [...], "task": null}`, or as float32 numbers with `?width=D&label=L`."""
-    limits = the_service(request).options.limits
+    limits = limits_of(request)
     labels: list[Label]
     if width is None:
-        body = await bodies.json_object(request, limits, ("rows", "labels", "task"))
-        rows = await bodies.rows_of_json(body.get("rows"))
+        body = await json_object(request, limits, ("rows", "labels", "task"))
+        rows = await rows_of_json(body.get("rows"))
         labels, task = _labels(body.get("labels")), body.get("task", task)
     else:
-        rows = await bodies.rows_of_floats(request, limits, width)
+        rows = await rows_of_floats(request, limits, width)
         labels = list(label or ())
         labels = labels * len(rows) if len(labels) == 1 else labels
     if len(labels) != len(rows):
         raise BadRequest(f"There must be a label for each row: got {len(labels)} for {len(rows)} rows.")
-    outcome = await done(engine.learn_features(rows, labels, _task(task), key))
-    return JSONResponse(taught(outcome))
+    result = await wrap_future(engine.learn_features(rows, labels, None if task is None else as_label(task), key))
+    return JSONResponse(_learned_to_json(result))
 
 
 @router.post("/predict-features", summary="Predict the class of rows of features", openapi_extra=_features())
 async def predict_features(
-    request: Request, engine: TheEngine, top: Top = TOP, width: Width = None, columns: Quickly = False
+    request: Request, engine: AnyEngine, top: Top = TOP, width: Width = None, columns: Quickly = False
 ) -> JSONResponse:
     """As JSON `{"rows": [[...]]}`, or as float32 numbers, little-endian, with `?width=D`."""
-    limits = the_service(request).options.limits
+    limits = limits_of(request)
     if width is None:
-        rows = await bodies.rows_of_json((await bodies.json_object(request, limits, ("rows",))).get("rows"))
+        rows = await rows_of_json((await json_object(request, limits, ("rows",))).get("rows"))
     else:
-        rows = await bodies.rows_of_floats(request, limits, width)
+        rows = await rows_of_floats(request, limits, width)
     if columns:
-        return JSONResponse(vars(await done(engine.predict_columns(rows))))
-    return JSONResponse(told(await done(engine.predict_features(rows, top)), single=False))
+        return JSONResponse(vars(await wrap_future(engine.predict_columns(rows))))
+    return JSONResponse(_predicted_to_json(await wrap_future(engine.predict_features(rows, top)), single=False))
 
 
 def _labels(value: object) -> list[Label]:
     if not isinstance(value, list):
         raise BadRequest("labels must be a list, with a label for each row.")
-    return [bodies.as_label(one) for one in value]
-
-
-def _task(value: object) -> Label | None:
-    return None if value is None else bodies.as_label(value)
+    return [as_label(one) for one in value]
 
 
 @router.post("/explain", summary="Which parts of an image speak for its class", openapi_extra=IMAGES)
-async def explain(request: Request, engine: TheEngine) -> JSONResponse:
-    """`places`: how much the log-odds of the class against the second rise where that place of the image counts twice.
+async def explain(request: Request, engine: AnyEngine) -> JSONResponse:
+    """`places`: how much the log-odds of the class against the second rise if that place of the image counts twice.
 
-    `box` is the part of the image that the places cover. `places` is null where they cannot be told apart. Further
-    files of a form are compared with the first: `nearest` lists them by the distance between features.
+    `places` is null if the model cannot tell the places apart. `box` is the part of the image that they cover. The
+    other files of a form are compared with the first: `nearest` lists them by the distance between features.
     """
-    first, *others = await bodies.images(request, the_service(request).options.limits)
-    found = await done(engine.explain(first, others))
+    first, *others = await images_in(request, limits_of(request))
+    found = await wrap_future(engine.explain(first, others))
     return JSONResponse(
         {
             "label": found.label,
@@ -149,65 +148,42 @@ async def explain(request: Request, engine: TheEngine) -> JSONResponse:
     )
 
 
-def taught(outcome: Taught) -> dict[str, Any]:
-    """What one request taught: the last lesson, and all of them."""
-    return {
-        **_lesson(outcome.lessons[-1]),
-        "lessons": [{**_lesson(lesson), "file": lesson.file} for lesson in outcome.lessons],
-        "problems": problems(outcome.problems),
-    }
+def _learned_to_json(result: LearnResult) -> dict[str, Any]:
+    """The last sample and all samples of a request to learn."""
+    samples = [{**vars(sample), "was": None if sample.was is None else vars(sample.was)} for sample in result.lessons]
+    last = {name: value for name, value in samples[-1].items() if name != "file"}
+    return {**last, "lessons": samples, "problems": _problems_to_json(result.problems)}
 
 
-def told(outcome: Answers, single: bool) -> dict[str, Any]:
-    """The answer to one image, or those to several."""
+def _predicted_to_json(result: PredictResult, single: bool) -> dict[str, Any]:
+    """The prediction for one image, or the predictions for several."""
+    predictions = [_prediction_to_json(prediction) for prediction in result.answers]
     if single:
-        return answer(outcome.answers[0])
+        return predictions[0]
     return {
-        "lesson": max(one.lesson for one in outcome.answers),
-        "answers": [{**answer(one), "file": one.file} for one in outcome.answers],
-        "problems": problems(outcome.problems),
+        "lesson": max(prediction.lesson for prediction in result.answers),
+        "answers": [
+            {**fields, "file": prediction.file} for fields, prediction in zip(predictions, result.answers, strict=True)
+        ],
+        "problems": _problems_to_json(result.problems),
     }
 
 
-def answer(one: Answer) -> dict[str, Any]:
+def _prediction_to_json(prediction: Prediction) -> dict[str, Any]:
     vote = None
-    if one.vote is not None:
-        tasks = [
-            {
-                "task": candidate.task,
-                "candidate": candidate.candidate,
-                "within": candidate.within,
-                "prior": candidate.prior,
-                "score": candidate.score,
-            }
-            for candidate in one.vote
-        ]
-        vote = {"tasks": tasks, "winner_task": one.winner_task}
+    if prediction.vote is not None:
+        vote = {"tasks": [vars(task) for task in prediction.vote], "winner_task": prediction.winner_task}
     return {
-        "lesson": one.lesson,
-        "label": one.label,
-        "confidence": one.confidence,
-        "unknown_score": one.unknown_score,
-        "unknown": one.unknown,
-        "probabilities": [{"label": label, "probability": p} for label, p in one.probabilities],
+        "lesson": prediction.lesson,
+        "label": prediction.label,
+        "confidence": prediction.confidence,
+        "unknown_score": prediction.unknown_score,
+        "unknown": prediction.unknown,
+        "probabilities": [{"label": label, "probability": p} for label, p in prediction.probabilities],
         "vote": vote,
-        "words": one.words,
+        "words": prediction.words,
     }
 
 
-def problems(found: list[Problem]) -> list[dict[str, str]]:
-    return [{"file": one.file, "problem": one.problem} for one in found]
-
-
-def _lesson(lesson: Lesson) -> dict[str, Any]:
-    return {
-        "lesson": lesson.lesson,
-        "label": lesson.label,
-        "new_class": lesson.new_class,
-        "similar": lesson.similar,
-        "was": _guess(lesson.was),
-    }
-
-
-def _guess(guess: Guess | None) -> dict[str, Any] | None:
-    return None if guess is None else {"label": guess.label, "confidence": guess.confidence}
+def _problems_to_json(problems: list[FileProblem]) -> list[dict[str, Any]]:
+    return [vars(problem) for problem in problems]

@@ -365,6 +365,25 @@ def test_a_writer_that_dies_says_so_and_nobody_waits(opened, monkeypatch, caplog
     assert opened().describe()["images"] == 1
 
 
+def test_a_change_that_is_on_disk_is_answered_even_if_telling_followers_of_it_fails(opened, monkeypatch, caplog):
+    engine = opened()
+    engine.subscribe()
+
+    def broken(event):
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine._events, "publish", broken)
+        learned = engine.learn_features(rows_of("cat", 2), ["cat", "cat"], key="k").result(60)
+        engine._writer._thread.join(60)
+    assert [sample.lesson for sample in learned.lessons] == [1, 2]
+    assert engine.predict_features(rows_of("cat")).result(60).answers[0].lesson == 2
+    assert "RuntimeError: a bug" in engine.problem
+    again = opened()
+    assert again.describe()["images"] == 2
+    assert again.learn_features(rows_of("cat", 2), ["cat", "cat"], key="k").result(60) == learned
+
+
 def test_a_second_engine_on_one_model_is_refused(opened, tmp_path):
     opened()
     with pytest.raises(PhotoError, match="being taught by another run"):

@@ -107,12 +107,12 @@ def dripping(address, path="/v1/model/file"):
             request = connection.recv(65536)
             behind.sendall(request)
             drips = path.encode() in request and slow.is_set()
-            size, told = (1, b"") if drips else (65536, None)
+            size, head = (1, b"") if drips else (65536, None)
             while not over.is_set() and (data := behind.recv(size)):
                 connection.sendall(data)
-                if told is not None and b"\r\n\r\n" in (told := told[-3:] + data):
-                    size, told = 1, None
-                if drips and told is None:
+                if head is not None and b"\r\n\r\n" in (head := head[-3:] + data):
+                    size, head = 1, None
+                if drips and head is None:
                     over.wait(0.05)
 
     def one(connection):
@@ -143,6 +143,6 @@ def dripping(address, path="/v1/model/file"):
 
 def http(status, body=b"", **headers):
     """An answer's bytes."""
-    told = {"content-length": len(body), **{name.replace("_", "-"): value for name, value in headers.items()}}
-    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    headers = {"content-length": len(body), **{name.replace("_", "-"): value for name, value in headers.items()}}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode() + body

@@ -1,4 +1,4 @@
-"""What a served model was told, kept apart from it: what it should be after each change is worked out from that."""
+"""A history of the changes that a served model acknowledged, and the model that should result from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 6
 
 
 def rows_of(label, n=1, seed=0):
-    """Rows of a class: classes lie apart."""
+    """Rows of a class. Classes are far apart."""
     rng = np.random.default_rng([sum(map(ord, label)), seed])
     middle = np.random.default_rng(sum(map(ord, label))).normal(size=WIDTH) * 3
     return (middle + rng.normal(size=(n, WIDTH))).astype(np.float32)
@@ -40,19 +40,19 @@ def learn(*labels, seed=0, task=None):
 
 
 def until(condition):
-    """Wait for it, not for ever."""
+    """Wait until the condition holds, for a minute at most."""
     end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
 
 
-class Told:
-    """Jobs that were acknowledged, with the numbers they were given."""
+class History:
+    """The acknowledged jobs, by number."""
 
     def __init__(self):
-        self.calls = {}  # of each first number: the job
-        self.undone = {}  # of each number: the change that took it back
+        self.calls = {}  # the job, by its first number
+        self.undone = {}  # the undo, by the number that it undid
 
     @property
     def number(self):
@@ -67,7 +67,7 @@ class Told:
             self.calls[outcome.lesson] = job
 
     def model(self, number=None, learner=None):
-        """A model that was taught what stood after a change, and nothing else."""
+        """A model that learned what was valid after a change, and nothing else."""
         number = self.number if number is None else number
         learner = learner or new_learner("gaussian_voting", None, 0)
         gone = {lesson for lesson, by in self.undone.items() if by <= number}
@@ -91,11 +91,11 @@ def size(job):
     return len(job.labels) if isinstance(job, Learn) else 1
 
 
-def do(model, told, *jobs):
-    """Have a served model do jobs together, and note them."""
+def do(model, history, *jobs):
+    """Do jobs in one group, and add them to the history."""
     outcomes = model.change([(job, None) for job in jobs])
     for job, outcome in zip(jobs, outcomes, strict=True):
         if isinstance(outcome, Exception):
             raise outcome
-        told.note(job, outcome)
+        history.note(job, outcome)
     return outcomes

@@ -10,7 +10,7 @@ import pytest
 
 import votestream as vs
 from painted import counts, paint, run
-from serve.history import Told, do, learn, rows_of, until, upload
+from serve.history import History, do, learn, rows_of, until, upload
 from votestream.model_store.journal import fingerprint
 from votestream.photos import taught_model
 from votestream.photos.finding import PhotoError
@@ -55,11 +55,11 @@ def lessons_file(path):
     return path.with_name(f"{path.name}.lessons")
 
 
-def test_a_model_that_something_else_taught_is_the_new_base_and_no_lesson_is_lost(path, opened):
+def test_a_model_that_another_program_trained_is_the_new_base_and_no_lesson_is_lost(path, opened):
     model, _ = opened()
-    do(model, told := Told(), learn("cat", "dog"))
+    do(model, history := History(), learn("cat", "dog"))
     model.write_checkpoint()
-    do(model, told, learn("oak"), learn("elm"), learn("cat", seed=9))
+    do(model, history, learn("oak"), learn("elm"), learn("cat", seed=9))
     opened.close()
     other = vs.load(path)
     other.partial_fit(rows_of("fir", 3), ["fir"] * 3)
@@ -72,20 +72,20 @@ def test_a_model_that_something_else_taught_is_the_new_base_and_no_lesson_is_los
     assert "3 lessons that were not in it were learned again" in remarks[0]
     assert model.number == 5
     with pytest.raises(Exception, match="too old to undo: the oldest that can be undone is 3"):
-        do(model, told, Undo(2))
-    do(model, told, Undo(4))
+        do(model, history, Undo(2))
+    do(model, history, Undo(4))
     assert "elm" not in model.learner.classes_
     model.write_checkpoint()
     assert opened()[1] == []
 
 
-def test_changes_that_no_longer_fit_are_told_of(path, opened):
+def test_changes_that_no_longer_fit_are_reported(path, opened):
     model, _ = opened()
-    do(model, Told(), learn("cat", "dog"))
+    do(model, History(), learn("cat", "dog"))
     model.write_checkpoint()
-    do(model, Told(), Rename("cat", "lion"))
-    do(model, Told(), Undo(2))
-    do(model, Told(), learn("oak"))
+    do(model, History(), Rename("cat", "lion"))
+    do(model, History(), Undo(2))
+    do(model, History(), learn("oak"))
     opened.close()
     vs.GaussianVoting(track=True).partial_fit(rows_of("fir", 3), ["fir"] * 3).save(path)
     model, remarks = opened()
@@ -96,10 +96,10 @@ def test_changes_that_no_longer_fit_are_told_of(path, opened):
 
 def test_a_copy_of_the_model_put_back_is_the_new_base(path, opened):
     model, _ = opened()
-    do(model, Told(), learn("cat", "dog"))
+    do(model, History(), learn("cat", "dog"))
     model.write_checkpoint()
     shutil.copy(path, path.with_name("copy"))
-    do(model, Told(), learn("oak"))
+    do(model, History(), learn("oak"))
     model.write_checkpoint()
     opened.close()
     shutil.copy(path.with_name("copy"), path)
@@ -110,13 +110,13 @@ def test_a_copy_of_the_model_put_back_is_the_new_base(path, opened):
 
 def test_a_model_file_that_is_gone_is_made_again(path, opened):
     model, _ = opened()
-    do(model, told := Told(), learn("cat", "dog"))
+    do(model, history := History(), learn("cat", "dog"))
     model.write_checkpoint()
     opened.close()
     path.unlink()
     model, remarks = opened()
     assert "was missing: it was restored" in remarks[0]
-    assert fingerprint(model.learner) == told.fingerprint()
+    assert fingerprint(model.learner) == history.fingerprint()
     model.write_checkpoint()
     assert path.exists()
     assert opened()[1] == []
@@ -124,7 +124,7 @@ def test_a_model_file_that_is_gone_is_made_again(path, opened):
 
 def test_lessons_of_another_model_are_refused_and_stay(path, opened):
     model, _ = opened()
-    do(model, Told(), learn("cat", "dog"))
+    do(model, History(), learn("cat", "dog"))
     opened.close()
     backbone = vs.create_backbone("pixels")
     images = np.zeros((2, 4, 4, 3), np.uint8)
@@ -140,7 +140,7 @@ def test_lessons_of_another_model_are_refused_and_stay(path, opened):
 def test_a_damaged_journal_is_named_and_refused_and_stays(path, opened):
     model, _ = opened()
     for seed in range(40):
-        do(model, Told(), learn("cat", "dog", seed=seed))
+        do(model, History(), learn("cat", "dog", seed=seed))
     model.write_checkpoint()  # no lesson is learned again at the next start: only an undo would read them
     opened.close()
     whole = lessons_file(path).read_bytes()
@@ -201,7 +201,7 @@ def test_a_learner_that_trains_a_network_is_refused(path, opened):
 
 def test_a_model_of_rows_takes_no_backbone(path, opened):
     model, _ = opened()
-    do(model, Told(), learn("cat"))
+    do(model, History(), learn("cat"))
     model.write_checkpoint()
     opened.close()
     with pytest.raises(PhotoError, match="taught rows of numbers"):
@@ -269,15 +269,17 @@ def test_photos_of_classes_renamed_and_forgotten_while_serving_are_known_by_thei
 
 
 @pytest.mark.parametrize("moment", ["noted", "written"])
-def test_a_kill_while_classes_are_folded_leaves_the_notes_on_photos_right(path, photos, monkeypatch, moment):
-    from votestream.serve.engine import served_model as state
+def test_a_kill_while_a_checkpoint_relabels_classes_leaves_the_notes_on_photos_right(path, photos, monkeypatch, moment):
+    from votestream.serve.engine import served_model
 
     learn_photos(photos, path)
     model, _ = open_model(path, EngineSettings())
-    do(model, Told(), Rename("red", "rouge"), Forget("green"))
+    do(model, History(), Rename("red", "rouge"), Forget("green"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(*((state.model_files, "write", die) if moment == "noted" else (state, "keep_labels_of", die)))
+        patched.setattr(
+            *((served_model.model_files, "write", die) if moment == "noted" else (served_model, "keep_labels_of", die))
+        )
         with pytest.raises(Killed):
             model.write_checkpoint()
     model.journal.close()
@@ -326,7 +328,7 @@ def test_photos_noted_by_a_run_that_died_before_it_learned_them_are_learned_late
     assert counts(path)["grey"] == 3
 
 
-def test_rows_from_votestream_models_may_be_taught_too(path, photos):
+def test_rows_from_votestream_models_may_be_learned_too(path, photos):
     learn_photos(photos, path)
     engine = served(path)
     row = np.zeros((1, 12), np.float32)

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from serve.history import Told, do, learn, rows_of, until
+from serve.history import History, do, learn, rows_of, until
 from votestream.io import model_files
 from votestream.model_store.journal import fingerprint
 from votestream.serve.engine import Engine
@@ -68,15 +68,15 @@ def test_a_read_only_disk_refuses_lessons_and_recovers(engine):
 
 def test_a_refused_undo_leaves_the_lesson(tmp_path, monkeypatch):
     model, _ = open_model(tmp_path / "m.safetensors", EngineSettings())
-    told = Told()
-    do(model, told, learn("cat", "dog"))
+    history = History()
+    do(model, history, learn("cat", "dog"))
     monkeypatch.setattr(model.journal, "mark_undone", raising(sqlite3.OperationalError("disk I/O error")))
     with pytest.raises(DiskError):
-        do(model, told, Undo())
-    assert fingerprint(model.learner) == told.fingerprint()
+        do(model, history, Undo())
+    assert fingerprint(model.learner) == history.fingerprint()
     monkeypatch.undo()
-    do(model, told, Undo())
-    assert fingerprint(model.learner) == told.fingerprint()
+    do(model, history, Undo())
+    assert fingerprint(model.learner) == history.fingerprint()
     model.journal.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import votestream
-from serve.history import Told, do, learn
+from serve.history import History, do, learn
 from votestream.io import model_files
 from votestream.learners import load
 from votestream.model_store.journal import fingerprint
@@ -26,8 +26,8 @@ SHORT = EngineSettings(undo_reach=4)
 class Crashes:
     """What a folder held before and after every write, as `kill -9` would leave it, and what was told by then."""
 
-    def __init__(self, folder, told, monkeypatch):
-        self.folder, self.told, self.images = folder, told, []
+    def __init__(self, folder, history, monkeypatch):
+        self.folder, self.history, self.images = folder, history, []
         transaction, write = ChangeJournal.transaction, model_files.write
 
         @contextmanager
@@ -49,7 +49,7 @@ class Crashes:
         held = {path.name: path.read_bytes() for path in self.folder.iterdir()}
         if self.images and self.images[-1][0] == held:
             self.images.pop()  # nothing was written since
-        self.images.append((held, moment, self.told.number))
+        self.images.append((held, moment, self.history.number))
 
 
 def opened(folder, settings=SHORT):
@@ -63,33 +63,33 @@ def folder(tmp_path):
     return made
 
 
-def a_life(model, told):
+def many_changes(model, history):
     """Every kind of change, and enough lessons that bases move on."""
-    do(model, told, learn("cat", "dog"), learn("cat", seed=1))
+    do(model, history, learn("cat", "dog"), learn("cat", seed=1))
     model.write_checkpoint()
-    do(model, told, learn("dog", seed=2), learn("oak", "oak", seed=3, task="trees"))
-    do(model, told, Undo())
-    do(model, told, Rename("dog", "hound"))
+    do(model, history, learn("dog", seed=2), learn("oak", "oak", seed=3, task="trees"))
+    do(model, history, Undo())
+    do(model, history, Rename("dog", "hound"))
     model.write_checkpoint()
-    do(model, told, learn("cat", "hound", seed=7))
-    do(model, told, Undo(4))
-    do(model, told, learn("elm", seed=8), Rename("elm", "oak", merge=True))
-    do(model, told, learn("cat", seed=10))
-    do(model, told, Forget("oak"))
-    do(model, told, Undo(model.number))
+    do(model, history, learn("cat", "hound", seed=7))
+    do(model, history, Undo(4))
+    do(model, history, learn("elm", seed=8), Rename("elm", "oak", merge=True))
+    do(model, history, learn("cat", seed=10))
+    do(model, history, Forget("oak"))
+    do(model, history, Undo(model.number))
     model.write_checkpoint()
     for seed in range(20, 24):
-        do(model, told, learn("cat", "hound", seed=seed))
-    do(model, told, Undo(model.number - 3))
-    do(model, told, learn("fir", seed=30))
+        do(model, history, learn("cat", "hound", seed=seed))
+    do(model, history, Undo(model.number - 3))
+    do(model, history, learn("fir", seed=30))
 
 
 def test_a_copy_of_the_files_at_any_write_leads_to_the_state_acknowledged_last(folder, monkeypatch):
-    told = Told()
+    history = History()
     with monkeypatch.context() as patched:
-        crashes = Crashes(folder, told, patched)
+        crashes = Crashes(folder, history, patched)
         model, _ = opened(folder)
-        a_life(model, told)
+        many_changes(model, history)
         model.write_checkpoint()
         model.journal.close()
     assert len(crashes.images) > 30
@@ -104,12 +104,12 @@ def test_a_copy_of_the_files_at_any_write_leads_to_the_state_acknowledged_last(f
         assert remarks == []
         assert acknowledged <= n <= acknowledged + 4, moment
         if n not in fingerprints:
-            fingerprints[n] = told.fingerprint(n)
+            fingerprints[n] = history.fingerprint(n)
         assert fingerprint(again.learner) == fingerprints[n], (moment, n)
         assert fingerprint(again.view.learner) == fingerprints[n]
         if place % 5 == 0 and n > 1:  # it goes on as if nothing had been
-            do(again, Told(), learn("new", seed=99))
-            expected = told.model(n)
+            do(again, History(), learn("new", seed=99))
+            expected = history.model(n)
             expected.partial_fit(learn("new", seed=99).rows, ["new"])
             assert fingerprint(again.learner) == fingerprint(expected)
         again.journal.close()
@@ -140,29 +140,29 @@ def test_what_a_process_acknowledged_survives_kill_9(folder):
         said = [process.stdout.readline() for _ in range(25)]
         process.kill()
         said += process.stdout.readlines()
-    told = Told()
+    history = History()
     for line in said:
         if line.endswith("\n"):
             lesson, label, seed = line.split()
-            told.calls[int(lesson)] = learn(label, seed=int(seed))
+            history.calls[int(lesson)] = learn(label, seed=int(seed))
     model, remarks = opened(folder, EngineSettings())
     assert remarks == []
-    assert told.number <= model.number <= told.number + 4  # each thread may have had one under way
+    assert history.number <= model.number <= history.number + 4  # each thread may have had one under way
     standing = {entry.number: entry for entry in model.journal.entries(0)}
-    for number, job in told.calls.items():
+    for number, job in history.calls.items():
         assert standing[number].features.tobytes() == job.rows.tobytes()
     for number, entry in standing.items():
-        told.calls.setdefault(number, Learn(entry.features[None], [entry.about["label"]]))
-    assert fingerprint(model.learner) == told.fingerprint()
+        history.calls.setdefault(number, Learn(entry.features[None], [entry.about["label"]]))
+    assert fingerprint(model.learner) == history.fingerprint()
     model.journal.close()
 
 
 def test_a_restart_gives_the_same_state_as_going_on(folder):
-    told = Told()
+    history = History()
     model, _ = opened(folder)
-    a_life(model, told)
+    many_changes(model, history)
     before = fingerprint(model.learner)
-    assert before == told.fingerprint()
+    assert before == history.fingerprint()
     model.journal.close()  # without folding
     again, _ = opened(folder)
     assert fingerprint(again.learner) == before
@@ -172,7 +172,7 @@ def test_a_restart_gives_the_same_state_as_going_on(folder):
 
 
 def test_every_number_identifies_a_state_that_predicts_the_same_when_replayed(folder):
-    told, views = Told(), []
+    history, views = History(), []
     model, _ = opened(folder)
     rows = learn("cat", "dog", "oak", seed=5).rows
     for jobs in (
@@ -182,10 +182,10 @@ def test_every_number_identifies_a_state_that_predicts_the_same_when_replayed(fo
         [learn("dog", seed=4), Rename("oak", "elm")],
         [Undo()],
     ):
-        do(model, told, *jobs)
+        do(model, history, *jobs)
         views.append(model.view)
     for view in views:
-        replayed = told.model(view.number)
+        replayed = history.model(view.number)
         answers = view.predict(rows, [9] * 3, [None] * 3, 0.05)
         shares = replayed.predict_proba(rows)
         for answer, share in zip(answers, shares, strict=True):
@@ -198,50 +198,50 @@ def test_every_number_identifies_a_state_that_predicts_the_same_when_replayed(fo
 
 def test_a_restart_starts_from_the_model_file_where_it_can(folder, monkeypatch):
     model, _ = opened(folder, EngineSettings())
-    told = Told()
-    do(model, told, learn("cat", "dog"))
+    history = History()
+    do(model, history, learn("cat", "dog"))
     model.write_checkpoint()
-    do(model, told, learn("oak"))
+    do(model, history, learn("oak"))
     model.journal.close()
     made_again = []
-    from votestream.serve.engine import recovery as opening
+    from votestream.serve.engine import recovery
 
-    real = opening.replay
-    monkeypatch.setattr(opening, "replay", lambda *call: made_again.append(call) or real(*call))
+    real = recovery.replay
+    monkeypatch.setattr(recovery, "replay", lambda *call: made_again.append(call) or real(*call))
     again, _ = opened(folder, EngineSettings())
     assert len(made_again) == 1
-    assert fingerprint(again.learner) == told.fingerprint()
+    assert fingerprint(again.learner) == history.fingerprint()
     again.journal.close()
 
 
 def test_an_undo_of_what_the_model_file_has_survives_a_restart(folder):
-    told = Told()
+    history = History()
     model, _ = opened(folder, EngineSettings())
-    do(model, told, learn("cat", "dog", "oak"))
+    do(model, history, learn("cat", "dog", "oak"))
     model.write_checkpoint()
-    do(model, told, Undo(2))
-    do(model, told, learn("elm"))
+    do(model, history, Undo(2))
+    do(model, history, learn("elm"))
     model.journal.close()
     again, remarks = opened(folder, EngineSettings())
     assert remarks == []
-    assert fingerprint(again.learner) == told.fingerprint()
+    assert fingerprint(again.learner) == history.fingerprint()
     again.journal.close()
 
 
-def test_a_model_whose_only_lessons_were_taken_back_is_new_again(folder):
-    told = Told()
+def test_a_model_whose_only_lessons_were_undone_is_new_again(folder):
+    history = History()
     model, _ = opened(folder)
-    do(model, told, learn("cat"))
+    do(model, history, learn("cat"))
     model.write_checkpoint()
     assert (folder / "m.safetensors").exists()
-    do(model, told, Undo())
+    do(model, history, Undo())
     model.write_checkpoint()
     assert not (folder / "m.safetensors").exists()
     model.journal.close()
     again, remarks = opened(folder)
     assert remarks == []
     assert not again.view.fitted
-    do(again, told, learn("dog"))
+    do(again, history, learn("dog"))
     assert again.view.number == 3
     again.journal.close()
 
@@ -250,7 +250,7 @@ def test_the_journal_and_its_log_stop_growing(folder):
     model, _ = opened(folder)
     sizes = []
     for seed in range(60):
-        do(model, Told(), learn("cat", "dog", seed=seed))
+        do(model, History(), learn("cat", "dog", seed=seed))
         if seed % 20 == 19:
             assert model.journal.bytes_on_disk() > (folder / "m.safetensors.lessons").stat().st_size
             model.write_checkpoint()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import votestream as vs
-from serve.history import Told, learn, png, rows_of, until, upload
+from serve.history import History, learn, png, rows_of, until, upload
 from votestream.model_store.journal import fingerprint
 from votestream.photos.decisions import Decisions
 from votestream.photos.finding import PhotoError
@@ -72,8 +72,8 @@ def test_images_are_learned_and_predicted(opened):
         ("night", "x.png", 3),
         ("day", "y.png", 3),
     ]
-    told = engine.describe()
-    assert (told["images"], told["lesson"], told["backbone"]["name"]) == (3, 3, "pixels")
+    about = engine.describe()
+    assert (about["images"], about["lesson"], about["backbone"]["name"]) == (3, 3, "pixels")
 
 
 def test_an_answer_is_what_votestream_predict_says(opened):
@@ -213,14 +213,14 @@ def test_predictions_never_wait_for_a_lesson(opened, held):
     assert lesson.result(60).lessons[0].lesson == 3
 
 
-def test_lessons_and_predictions_of_many_threads_lead_to_what_was_told(opened):
-    engine, told, noting = opened(checkpoint_changes=7, undo_reach=10), Told(), threading.Lock()
+def test_lessons_and_predictions_of_many_threads_lead_to_the_acknowledged_state(opened):
+    engine, history, noting = opened(checkpoint_changes=7, undo_reach=10), History(), threading.Lock()
     query = rows_of("cat", seed=1000)
 
     def change(job):
         outcome = engine.learn_features(job.rows, job.labels).result()
         with noting:
-            told.note(job, outcome)
+            history.note(job, outcome)
 
     def teach(teacher):
         for seed in range(8):
@@ -236,9 +236,9 @@ def test_lessons_and_predictions_of_many_threads_lead_to_what_was_told(opened):
         wait(lessons)
         for lesson in lessons:
             lesson.result()
-    assert engine.describe()["lesson"] == told.number == 34
-    assert fingerprint(engine._model.learner) == told.fingerprint()
-    replayed = {number: told.model(number) for number in {answer.lesson for answer in answers}}
+    assert engine.describe()["lesson"] == history.number == 34
+    assert fingerprint(engine._model.learner) == history.fingerprint()
+    replayed = {number: history.model(number) for number in {answer.lesson for answer in answers}}
     for answer in answers:
         assert answer.confidence == round(float(replayed[answer.lesson].predict_proba(query).max()), 6)
     before = fingerprint(engine._model.learner)
@@ -316,7 +316,7 @@ def test_images_that_wait_are_counted_in_bytes_too(opened):
     assert engine.statistics()["image_bytes_waiting"] == engine.statistics()["images_waiting"] == 0
 
 
-def test_a_request_that_was_given_up_is_not_learned(opened, held):
+def test_a_request_that_was_cancelled_is_not_learned(opened, held):
     engine = opened()
     first = engine.learn_features(rows_of("cat"), ["cat"])
     taken_out(engine)
@@ -346,7 +346,7 @@ def test_closing_while_busy_finishes_what_was_taken(opened, held, tmp_path):
     assert opened().describe()["images"] == 5
 
 
-def test_a_writer_that_dies_says_so_and_nobody_waits(opened, monkeypatch, caplog):
+def test_a_writer_that_fails_says_so_and_every_request_is_answered(opened, monkeypatch, caplog):
     engine = opened()
     engine.learn_features(rows_of("cat"), ["cat"]).result()
 
@@ -399,7 +399,7 @@ def test_an_engine_may_be_closed_by_another_thread(opened):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_process_is_told_that_the_engine_is_not_its_own(opened, monkeypatch):
+def test_a_forked_process_gets_the_error_that_the_engine_is_not_its_own(opened, monkeypatch):
     engine = opened()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(NotReady, match="another process"):
@@ -467,30 +467,30 @@ def test_an_odd_key_is_refused(opened, key):
 # ---- events -------------------------------------------------------------------------------------
 
 
-def test_every_change_is_told_to_those_who_listen(opened):
+def test_every_change_is_published_to_subscribers(opened):
     engine, woken = opened(), []
     listening = engine.subscribe(lambda: woken.append(1))
     engine.learn([upload(10), upload(12)], "night").result()
     engine.learn([upload(240)], "day").result()
     engine.learn([upload(11)], "night").result()
     engine.undo().result()
-    told = [listening.get(5) for _ in range(5)]
-    assert [(event["lesson"], event["kind"], event["right"]) for event in told] == [
+    received = [listening.get(5) for _ in range(5)]
+    assert [(event["lesson"], event["kind"], event["right"]) for event in received] == [
         (1, "learn", None),
         (2, "learn", None),
         (3, "learn", None),
         (4, "learn", True),
         (5, "undo", None),
     ]
-    assert (told[3]["images"], told[3]["classes"], told[3]["was"]["label"]) == (4, 2, "night")
-    assert told[3]["lately"] is not None
+    assert (received[3]["images"], received[3]["classes"], received[3]["was"]["label"]) == (4, 2, "night")
+    assert received[3]["lately"] is not None
     assert len(woken) == 5
     engine.close()
     assert listening.get(5) is None
     assert listening.closed
 
 
-def test_a_slow_listener_is_told_what_it_missed(monkeypatch):
+def test_a_slow_subscriber_learns_how_many_events_it_lost(monkeypatch):
     monkeypatch.setattr(events, "MAX_WAITING", 3)
     all_of_them = events.Events()
     slow = all_of_them.subscribe()
@@ -524,12 +524,12 @@ def test_the_service_goes_on_after_an_error_in_feature_extraction(opened, monkey
     engine = opened()
     engine.learn([upload(10)], "night").result()
 
-    def stumble(*arguments):
+    def broken(*arguments):
         raise RuntimeError("a bug")
 
     for owner, name in ((engine._loader.backbone, "of_prepared"), (engine._extractor, "_finished")):
         with monkeypatch.context() as patched:
-            patched.setattr(owner, name, stumble)
+            patched.setattr(owner, name, broken)
             for ask in (lambda: engine.predict([upload()]), lambda: engine.learn([upload()], "grey")):
                 with pytest.raises(InternalError, match="a bug"):
                     ask().result(60)
@@ -556,7 +556,7 @@ def test_an_answer_that_nobody_waits_for_accepts_no_more_futures():
     assert given_up.future() is None
 
 
-def test_a_key_whose_senders_all_hung_up_may_be_sent_again(opened, held):
+def test_a_key_whose_requests_were_all_cancelled_may_be_sent_again(opened, held):
     engine = opened()
     first = engine.learn_features(rows_of("cat"), ["cat"])
     taken_out(engine)

@@ -91,7 +91,7 @@ def test_annotations_are_learned_corrected_and_undone_and_nothing_is_fetched_twi
     assert known(engine) == {"green": 1, "red": 1}
 
 
-def test_an_annotation_that_a_page_leaves_out_is_undone_only_if_it_is_deleted(engine, studio):
+def test_an_annotation_that_a_page_of_tasks_leaves_out_is_undone_only_if_it_is_deleted(engine, studio):
     says(studio, THREE)
     synced(engine, studio)
     says(studio, THREE, listed=[17])
@@ -100,7 +100,7 @@ def test_an_annotation_that_a_page_leaves_out_is_undone_only_if_it_is_deleted(en
     assert known(engine) == {"red": 2}
 
 
-def test_a_webhook_that_comes_meanwhile_knows_better(engine, studio):
+def test_a_webhook_that_comes_meanwhile_has_precedence(engine, studio):
     says(studio, THREE)
     outcome = synced(engine, studio, outdated=["label-studio/2/17", "label-studio/2/task 118"])
     assert outcome["learned"] == 1
@@ -115,7 +115,7 @@ def test_what_was_undone_on_the_page_stays_undone(engine, studio):
     assert sum(known(engine).values()) == 2
 
 
-def test_an_image_that_cannot_be_had_is_named_and_keeps_none_of_the_others(engine, studio):
+def test_an_image_that_cannot_be_fetched_is_named_and_keeps_none_of_the_others(engine, studio):
     says(studio, {**THREE, 18: ("green", "/data/not-there"), 20: ("green", "data:image/png;base64,AAAA")})
     outcome = synced(engine, studio)
     assert (outcome["state"], outcome["learned"], outcome["failed"]) == ("done", 2, 2)

@@ -86,7 +86,7 @@ def test_images_are_predicted_through_the_backbone_that_the_file_names(writer, c
         assert follower.describe()["backbone"]["name"] == "pixels"
 
 
-def test_an_image_that_was_looked_at_through_the_backbone_of_before_is_not_answered(writer, copy):
+def test_an_image_that_was_processed_by_the_backbone_of_before_is_not_answered(writer, copy):
     engine, address = writer
     engine.learn([Upload(image("red"))], "red").result()
     with following(copy, address) as follower:

@@ -63,9 +63,9 @@ def test_changes_are_refused_with_the_writers_address(client, writer, method, pa
     assert lesson_of(writer[0]) == 2
 
 
-def test_what_reads_goes_on_at_a_follower_and_tells_its_number(client, writer):
-    told = client.post("/v1/predict-features", json={"rows": rows_of("cat").tolist()}).json()
-    assert (told["lesson"], told["answers"][0]["label"]) == (2, "cat")
+def test_what_reads_goes_on_at_a_follower_and_sends_its_number(client, writer):
+    result = client.post("/v1/predict-features", json={"rows": rows_of("cat").tolist()}).json()
+    assert (result["lesson"], result["answers"][0]["label"]) == (2, "cat")
     about = client.get("/v1/model").json()
     assert about["following"]["writer"] == writer[1]
     assert about["following"]["stale"] is False
@@ -135,7 +135,7 @@ def test_a_model_that_is_no_copy_is_not_overwritten(writer, copy):
     assert copy.read_bytes() == before
 
 
-def test_a_copy_that_was_taught_since_is_not_overwritten(writer, copy):
+def test_a_copy_that_was_trained_since_is_not_overwritten(writer, copy):
     _, address = writer
     with following(copy, address):
         pass
@@ -146,7 +146,7 @@ def test_a_copy_that_was_taught_since_is_not_overwritten(writer, copy):
     assert vs.load(copy).classes_.tolist() == ["cat", "dog", "elm"]
 
 
-def test_a_copy_that_something_else_changes_meanwhile_is_not_overwritten(writer, copy):
+def test_a_copy_that_another_program_changes_meanwhile_is_not_overwritten(writer, copy):
     engine, address = writer
     with following(copy, address) as follower:
         vs.NearestClassMean().partial_fit(rows_of("cat"), ["cat"]).save(copy)
@@ -223,7 +223,7 @@ def test_a_writer_that_went_back_to_older_files_is_followed_back(tmp_path, copy,
     assert "the writer went back from lesson 4 to 2" in caplog.text
 
 
-def test_a_model_whose_lessons_were_all_taken_back_is_empty_at_the_follower_too(tmp_path, copy):
+def test_a_model_whose_lessons_were_all_undone_is_empty_at_the_follower_too(tmp_path, copy):
     with writing(tmp_path / "w.safetensors") as (engine, address), following(copy, address) as follower:
         assert (follower.state, lesson_of(follower), follower.describe()["learner"]) == ("ready", 0, None)
         teach(engine, "cat")
@@ -238,7 +238,7 @@ def test_a_model_whose_lessons_were_all_taken_back_is_empty_at_the_follower_too(
         until(lambda: lesson_of(follower) == 3)
 
 
-def test_a_model_that_begins_anew_with_images_is_looked_at_through_its_new_backbone(tmp_path, copy):
+def test_a_model_that_begins_anew_with_images_is_processed_by_its_new_backbone(tmp_path, copy):
     with writing(tmp_path / "w.safetensors") as (engine, address), following(copy, address) as follower:
         teach(engine, "cat")
         engine.undo().result()

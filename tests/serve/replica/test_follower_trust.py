@@ -154,10 +154,10 @@ def test_a_writer_that_drips_is_left_however_many_bytes_it_sends(monkeypatch, st
 def test_an_event_that_drips_is_no_sign_of_life(monkeypatch):
     monkeypatch.setattr(upstream_module, "MAX_SILENCE_SECONDS", 0.2)
     start = b"HTTP/1.1 200 Said\r\nContent-Type: text/event-stream\r\n\r\n: here\ndata: "
-    with a_byte_now_and_then(start) as address, Upstream(address).events() as told:
-        assert next(told).lesson is None
+    with a_byte_now_and_then(start) as address, Upstream(address).events() as read_events:
+        assert next(read_events).lesson is None
         with pytest.raises(Unreachable):
-            next(told)
+            next(read_events)
 
 
 def test_a_model_file_may_pause_and_go_on(monkeypatch):
@@ -204,8 +204,8 @@ def test_a_follower_says_that_it_is_stale_while_its_writer_drips_and_goes_on_aft
 )
 def test_events_without_end_are_left(body, kind, why):
     answer = http(200, body, content_type="text/event-stream")
-    with answering(answer) as (address, _), Upstream(address).events() as told, pytest.raises(kind, match=why):
-        list(told)
+    with answering(answer) as (address, _), Upstream(address).events() as read_events, pytest.raises(kind, match=why):
+        list(read_events)
 
 
 def test_a_page_in_place_of_events_is_refused():

@@ -89,7 +89,7 @@ def test_the_limits_of_the_page_are_those_of_the_service():
 def test_the_unit_and_the_image_start_the_command_with_options_that_it_has():
     unit = (ROOT / "deploy" / "votestream.service").read_text(encoding="utf-8")
     image_file = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "votestream", "serve", "--help"],
         env=environment(COLUMNS="200", TERM="dumb"),
         capture_output=True,
@@ -99,6 +99,6 @@ def test_the_unit_and_the_image_start_the_command_with_options_that_it_has():
     options = set(re.findall(r"--[a-z-]+", re.search("^ExecStart=.*", unit, re.M)[0]))
     options |= set(re.findall(r"--[a-z-]+", re.search("^CMD .*", image_file, re.M)[0]))
     assert options == {"--host", "--port"}
-    assert all(option in told for option in options)
+    assert all(option in result for option in options)
     assert "USER votestream" in image_file
     assert "HEALTHCHECK" in image_file

@@ -62,26 +62,26 @@ def test_a_network_that_does_more_than_average_its_maps_has_no_places():
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_the_places_with_what_makes_the_class_speak_for_it(client, side):
-    told = client.post("/v1/explain", content=striped(side, seed=20)).json()
-    assert (told["label"], told["against"]) == ("striped", "plain")
-    places = np.array(told["places"])
+    result = client.post("/v1/explain", content=striped(side, seed=20)).json()
+    assert (result["label"], result["against"]) == ("striped", "plain")
+    places = np.array(result["places"])
     assert places.shape == (4, 4)
     with_stripes, without = (places[:, :2], places[:, 2:]) if side == "left" else (places[:, 2:], places[:, :2])
     assert with_stripes.mean() > without.mean()
-    assert told["box"] == [0, 0, 1, 1]
+    assert result["box"] == [0, 0, 1, 1]
 
 
 def test_the_places_are_what_the_model_answers_to_features_with_the_place_counted_twice(client, tmp_path):
     content = striped(seed=30)
-    told = client.post("/v1/explain", content=content).json()
+    result = client.post("/v1/explain", content=content).json()
     (tmp_path / "a.png").write_bytes(content)
     (tmp_path / "m.safetensors").write_bytes(client.get("/v1/model/file").content)
     model = vs.load(tmp_path / "m.safetensors")
     places = counted_twice(model.backbone_, model.backbone_.prepare(tmp_path / "a.png"))
     shares = model.predict_proba_features(np.concatenate([places.features[None], places.twice]))
-    best, second = (model.classes_.tolist().index(label) for label in (told["label"], told["against"]))
+    best, second = (model.classes_.tolist().index(label) for label in (result["label"], result["against"]))
     odds = np.log(shares[:, best]) - np.log(shares[:, second])
-    np.testing.assert_allclose(np.ravel(told["places"]), odds[1:] - odds[0], atol=1e-5)
+    np.testing.assert_allclose(np.ravel(result["places"]), odds[1:] - odds[0], atol=1e-5)
 
 
 def test_the_nearest_of_other_photos_come_first_and_unreadable_ones_are_left_out(client):
@@ -92,9 +92,9 @@ def test_the_nearest_of_other_photos_come_first_and_unreadable_ones_are_left_out
     assert nearest[0]["distance"] == pytest.approx(0, abs=1e-4)
 
 
-def test_the_part_of_a_wide_photo_that_is_read_is_told(client):
-    told = client.post("/v1/explain", content=png(RNG.integers(0, 256, (40, 80, 3)))).json()
-    assert told["box"] == pytest.approx([0.25, 0, 0.75, 1], abs=0.02)
+def test_the_part_of_a_wide_photo_that_is_used_is_returned(client):
+    result = client.post("/v1/explain", content=png(RNG.integers(0, 256, (40, 80, 3)))).json()
+    assert result["box"] == pytest.approx([0.25, 0, 0.75, 1], abs=0.02)
 
 
 def test_what_cannot_be_explained_is_said(tmp_path, client):
@@ -103,6 +103,6 @@ def test_what_cannot_be_explained_is_said(tmp_path, client):
     with serving(tmp_path / "new", settings=SMALL) as empty:
         assert empty.post("/v1/explain", content=striped()).status_code == 409
         empty.post("/v1/learn?label=one", content=striped())
-        told = empty.post("/v1/explain", content=striped()).json()
-    assert told["against"] is None
-    assert told["places"] is None
+        result = empty.post("/v1/explain", content=striped()).json()
+    assert result["against"] is None
+    assert result["places"] is None

@@ -42,10 +42,10 @@ def test_a_model_that_has_learned_nothing_is_not_exported(client, kind):
     assert client.get(f"/v1/model/{kind}").status_code == 409
 
 
-def test_the_photos_of_one_model_are_told_from_those_of_another(client, tmp_path):
+def test_the_photos_of_one_model_are_distinguished_from_those_of_another(client, tmp_path):
     (tmp_path / "other").mkdir()
     with serving(tmp_path / "other") as other:
-        told = {each.get("/v1/model").json()["identity"] for each in (client, other)}
-    assert len(told) == 2
+        identities = {each.get("/v1/model").json()["identity"] for each in (client, other)}
+    assert len(identities) == 2
     client.post("/v1/learn?label=red", content=image("red"))
-    assert client.get("/v1/model").json()["identity"] in told
+    assert client.get("/v1/model").json()["identity"] in identities

@@ -102,7 +102,7 @@ def test_a_length_that_is_no_number_is_refused(length):
     assert Place().post("/images", headers=headers, content=in_pieces(1, 1)).status_code == 400
 
 
-def test_too_many_requests_at_once_are_told_to_come_back():
+def test_too_many_requests_at_once_are_refused_until_later():
     async def crowd():
         place = Place()
         place.gate.clear()
@@ -142,7 +142,7 @@ def test_the_files_of_a_form_come_with_their_names_and_without_their_folders():
     assert answer.json() == [["a.png", 1], ["b.png", 1], ["c.png", 1]]
 
 
-def test_fields_of_a_form_that_are_no_files_are_passed_over():
+def test_fields_of_a_form_that_are_no_files_are_ignored():
     assert Place().post("/images", files=form("a.png"), data={"label": "oak"}).json() == [["a.png", 1]]
 
 

@@ -31,7 +31,7 @@ def taught(client):
     return client
 
 
-def test_an_image_is_learned_and_what_was_thought_before_is_told(client):
+def test_an_image_is_learned_and_the_previous_prediction_is_returned(client):
     first = client.post("/v1/learn?label=red", content=image("red")).json()
     assert {key: first[key] for key in ("lesson", "label", "new_class", "was")} == {
         "lesson": 1,
@@ -44,7 +44,7 @@ def test_an_image_is_learned_and_what_was_thought_before_is_told(client):
     assert second["lesson"] == 2
 
 
-def test_a_new_class_of_nearly_a_known_name_is_told_with_that_name_and_so_is_its_repeated_answer(client):
+def test_a_new_class_of_nearly_a_known_name_is_returned_with_that_name_and_so_is_its_repeated_answer(client):
     client.post("/v1/learn?label=old%20paper", content=image("red"))
     key = {"idempotency-key": "abc"}
     first, again = (client.post("/v1/learn?label=Old-Paper", content=image("red", 1), headers=key) for _ in range(2))
@@ -93,19 +93,19 @@ def test_one_image_gets_one_answer(taught):
 
 def test_several_images_get_a_list_of_answers(taught):
     files = [("f", ("a.png", image("red", 8))), ("f", ("b.txt", b"text")), ("f", ("c.png", image("blue", 8)))]
-    told = taught.post("/v1/predict", files=files).json()
-    assert [(one["file"], one["label"]) for one in told["answers"]] == [("a.png", "red"), ("c.png", "blue")]
-    assert [one["file"] for one in told["problems"]] == ["b.txt"]
-    assert told["lesson"] == 9
+    result = taught.post("/v1/predict", files=files).json()
+    assert [(one["file"], one["label"]) for one in result["answers"]] == [("a.png", "red"), ("c.png", "blue")]
+    assert [one["file"] for one in result["problems"]] == ["b.txt"]
+    assert result["lesson"] == 9
 
 
 def test_predictions_over_http_are_those_of_the_file(taught, tmp_path):
     path = tmp_path / "copy.safetensors"
     path.write_bytes(taught.get("/v1/model/file").content)
     model, probe = vs.load(path), np.full((8, 8, 3), (60, 180, 60), np.uint8)
-    told = taught.post("/v1/predict?top=3", content=png(probe)).json()["probabilities"]
+    result = taught.post("/v1/predict?top=3", content=png(probe)).json()["probabilities"]
     shares = dict(zip(model.classes_.tolist(), model.predict_proba([probe])[0].tolist(), strict=True))
-    assert {one["label"]: one["probability"] for one in told} == pytest.approx(shares, abs=1e-6)
+    assert {one["label"]: one["probability"] for one in result} == pytest.approx(shares, abs=1e-6)
 
 
 def test_an_empty_model_predicts_nothing_and_says_so(client):
@@ -120,9 +120,9 @@ def test_rows_of_features_are_learned_and_predicted_as_json_and_as_float32(clien
     sent = {"rows": rows.tolist(), "labels": [7] * 6 + ["b"] * 6, "task": "first"}
     answer = client.post("/v1/learn-features", json=sent).json()
     assert [lesson["label"] for lesson in answer["lessons"]] == [7] * 6 + ["b"] * 6
-    told = client.post("/v1/predict-features", json={"rows": rows.tolist()}).json()
+    result = client.post("/v1/predict-features", json={"rows": rows.tolist()}).json()
     raw = client.post("/v1/predict-features?width=5", content=rows.astype("<f4").tobytes()).json()
-    assert told == raw
+    assert result == raw
     assert [one["label"] for one in raw["answers"]] == [7] * 6 + ["b"] * 6
     quick = client.post("/v1/predict-features?width=5&columns=true", content=rows.astype("<f4").tobytes()).json()
     assert quick["lesson"] == raw["lesson"]
@@ -199,7 +199,7 @@ def test_wrong_requests_are_answered_with_a_sentence(client, method, path, statu
     assert answer.json()["error"].endswith(".")
 
 
-def test_the_model_tells_what_it_knows(taught):
+def test_the_model_describes_itself(taught):
     about = taught.get("/v1/model").json()
     assert [(one["label"], one["count"]) for one in about["classes"]] == [("blue", 3), ("green", 3), ("red", 3)]
     assert (about["images"], about["lesson"], about["name"]) == (9, 9, "shop.safetensors")
@@ -221,7 +221,7 @@ def test_the_model_file_comes_with_an_etag_and_only_when_it_has_changed(taught):
     assert taught.get("/v1/model/file", headers=tag).status_code == 200
 
 
-def test_a_lesson_is_taken_back(taught):
+def test_a_lesson_is_undone(taught):
     taught.teach("red", start=7)
     answer = taught.post("/v1/undo").json()
     assert answer["undone"]["lesson"] == 10
@@ -246,8 +246,8 @@ def test_several_models_are_served_by_their_names(tmp_path):
         assert listed == {"shop": 0, "garden": 1}
         paths = client.get("/openapi.json").json()["paths"]
         for path in paths:
-            told = next(iter(paths[path].values())).get("parameters", [])
-            assert {one["name"] for one in told if one["in"] == "path"} == set(re.findall(r"{(\w+)}", path))
+            result = next(iter(paths[path].values())).get("parameters", [])
+            assert {one["name"] for one in result if one["in"] == "path"} == set(re.findall(r"{(\w+)}", path))
         assert client.get("/v1/model").status_code == 404
         assert "/v1/models/" in client.get("/v1/model").json()["error"]
         assert client.get("/v1/models/garden/label-studio/health").status_code == 200
@@ -269,7 +269,7 @@ def test_health_readiness_and_numbers(taught):
         assert line.startswith("# TYPE ") or float(line.rpartition(" ")[2]) >= 0
 
 
-def test_readiness_tells_what_is_in_the_way_and_no_names(client, monkeypatch):
+def test_readiness_says_what_is_in_the_way_and_no_names(client, monkeypatch):
     engine = client.app.state.service.engines["shop"]
     monkeypatch.setattr(type(engine), "problem", "/secret/place cannot be written.")
     answer = client.get("/readyz")
@@ -327,17 +327,17 @@ async def read_events(app, n, then):
     return got
 
 
-def test_changes_are_told_while_they_happen(client):
+def test_changes_are_published_while_they_happen(client):
     async def teach_and_undo(other):
         await other.post("/v1/learn?label=red", content=image("red"))
         await other.post("/v1/undo")
 
-    told = asyncio.run(read_events(client.app, 2, teach_and_undo))
-    assert [(name, event["lesson"], event["kind"]) for name, event in told] == [
+    result = asyncio.run(read_events(client.app, 2, teach_and_undo))
+    assert [(name, event["lesson"], event["kind"]) for name, event in result] == [
         ("change", 1, "learn"),
         ("change", 2, "undo"),
     ]
-    assert told[0][1]["classes"] == 1
+    assert result[0][1]["classes"] == 1
     assert client.app.state.service.streams == 0
 
 
@@ -366,7 +366,7 @@ def test_the_log_holds_routes_and_no_labels_and_no_tokens(tmp_path, caplog):
     assert TOKEN not in text
 
 
-def test_what_goes_wrong_inside_is_logged_and_not_told(client, monkeypatch, caplog):
+def test_what_goes_wrong_inside_is_logged_and_not_sent(client, monkeypatch, caplog):
     def broken(*args):
         raise RuntimeError("a secret of the inside")
 

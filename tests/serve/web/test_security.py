@@ -109,7 +109,7 @@ def test_cors_is_closed_unless_an_origin_is_allowed():
 @pytest.mark.parametrize(
     "sent", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN, "Bearer \xff"]
 )
-def test_without_the_token_nothing_is_told(sent):
+def test_without_the_token_nothing_is_sent(sent):
     headers = {} if sent is None else {"authorization": sent.encode("latin-1")}
     answer = guarded(token=TOKEN).post("/v1/learn", headers=headers)
     assert answer.status_code == 401

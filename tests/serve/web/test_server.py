@@ -85,18 +85,18 @@ def test_ctrl_c_ends_it_with_the_code_of_all_commands(tmp_path, monkeypatch):
     assert "Traceback" not in ended.output
 
 
-def test_who_would_change_a_served_model_is_told_where_it_is_served(tmp_path, monkeypatch):
-    model, told = tmp_path / "m.safetensors", []
+def test_who_tries_to_change_a_served_model_learns_where_it_is_served(tmp_path, monkeypatch):
+    model, outputs = tmp_path / "m.safetensors", []
 
     def others(*_):
-        told.extend(run("learn", tmp_path / "photos", "--model", model) for _ in range(2))
-        told.append(run("serve", model, "--port", 0))
+        outputs.extend(run("learn", tmp_path / "photos", "--model", model) for _ in range(2))
+        outputs.append(run("serve", model, "--port", 0))
         signal.raise_signal(signal.SIGINT)
 
     paint(tmp_path / "photos", "red", 2)
     monkeypatch.setattr(cli, "_say", others)
     assert run("serve", model, "--port", 0, "--backbone", "pixels").exit_code == 130
-    for each in told:
+    for each in outputs:
         assert each.exit_code == 2
         assert re.search(r"m.safetensors is served at http://127.0.0.1:\d+/?, and only that service", each.stderr)
     (tmp_path / ".m.safetensors.served").write_text('{"served_at": "http://killed"}')  # left by one that was killed
@@ -117,7 +117,7 @@ def test_a_client_that_sends_its_headers_slowly_is_dropped(port, pieces):
     assert 0.2 < seconds < 2
 
 
-def test_a_client_that_sends_its_body_slowly_is_told_so(port):
+def test_a_client_that_sends_its_body_slowly_gets_an_error(port):
     head = b"POST /v1/learn?label=a HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 99\r\n\r\n"
     got, _ = raw(port, head, *[b"a"] * 3, pause=0.1)
     assert got.startswith(b"HTTP/1.1 408")
@@ -340,7 +340,7 @@ def test_a_folder_of_models_is_served_by_their_names(tmp_path):
     assert cli.models_in(tmp_path / "new.safetensors") == {"new": tmp_path / "new.safetensors"}
 
 
-def test_the_sample_is_taught_to_a_new_model(tmp_path):
+def test_the_sample_is_learned_by_a_new_model(tmp_path):
     from votestream.serve.engine import Engine
     from votestream.serve.engine.settings import EngineSettings
 
@@ -362,8 +362,8 @@ def test_answers_are_computed_on_one_thread_each(tmp_path, monkeypatch):
         threads.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
 
     monkeypatch.setattr(server.Server, "run", run_shortly)
-    told = run("serve", tmp_path / "m.safetensors", "--port", "0")
-    assert told.exit_code == 0, told.output
+    outputs = run("serve", tmp_path / "m.safetensors", "--port", "0")
+    assert outputs.exit_code == 0, outputs.output
     assert set(threads) == {1}
 
 

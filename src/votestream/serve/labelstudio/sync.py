@@ -162,7 +162,7 @@ class Sync:
             self._problems.append(problem)
 
     async def _read(self, target: str) -> dict[str, Any]:
-        """A JSON object of the API; NotThere where Label Studio has_label so."""
+        """A JSON object of the API. Raises NotFound if Label Studio does not have it."""
         try:
             reply = await self._images.in_pool("sync", self._studio.read, target)
         except StudioStatus as problem:

@@ -59,8 +59,7 @@ async def learn(
     uploads = await images_in(request, limits_of(request))
     result = await wrap_future(engine.learn(uploads, label, task, key))
     if not result.lessons:
-        found = _problems_to_json(result.problems)
-        return JSONResponse({"error": found[0]["problem"], "problems": found}, 422)
+        return _all_unreadable(result.problems)
     return JSONResponse(_learned_to_json(result))
 
 
@@ -70,8 +69,7 @@ async def predict(request: Request, engine: AnyEngine, top: Top = TOP) -> JSONRe
     uploads = await images_in(request, limits_of(request))
     result = await wrap_future(engine.predict(uploads, top))
     if not result.answers:
-        found = _problems_to_json(result.problems)
-        return JSONResponse({"error": found[0]["problem"], "problems": found}, 422)
+        return _all_unreadable(result.problems)
     return JSONResponse(_predicted_to_json(result, single=len(uploads) == 1))
 
 
@@ -148,11 +146,16 @@ async def explain(request: Request, engine: AnyEngine) -> JSONResponse:
     )
 
 
+def _all_unreadable(problems: list[FileProblem]) -> JSONResponse:
+    """The answer to a request in which no file can be read."""
+    return JSONResponse({"error": problems[0].problem, "problems": list(map(vars, problems))}, 422)
+
+
 def _learned_to_json(result: LearnResult) -> dict[str, Any]:
     """The last sample and all samples of a request to learn."""
     samples = [{**vars(sample), "was": None if sample.was is None else vars(sample.was)} for sample in result.lessons]
     last = {name: value for name, value in samples[-1].items() if name != "file"}
-    return {**last, "lessons": samples, "problems": _problems_to_json(result.problems)}
+    return {**last, "lessons": samples, "problems": list(map(vars, result.problems))}
 
 
 def _predicted_to_json(result: PredictResult, single: bool) -> dict[str, Any]:
@@ -165,7 +168,7 @@ def _predicted_to_json(result: PredictResult, single: bool) -> dict[str, Any]:
         "answers": [
             {**fields, "file": prediction.file} for fields, prediction in zip(predictions, result.answers, strict=True)
         ],
-        "problems": _problems_to_json(result.problems),
+        "problems": list(map(vars, result.problems)),
     }
 
 
@@ -183,7 +186,3 @@ def _prediction_to_json(prediction: Prediction) -> dict[str, Any]:
         "vote": vote,
         "words": prediction.words,
     }
-
-
-def _problems_to_json(problems: list[FileProblem]) -> list[dict[str, Any]]:
-    return [vars(problem) for problem in problems]

@@ -175,18 +175,21 @@ def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
+_SECURITY_HEADERS = _encoded(SECURITY_HEADERS)
+
+
 def _with_headers(send: Send, origin: str | None) -> Send:
-    added = dict(SECURITY_HEADERS)
+    added = _SECURITY_HEADERS
     if origin is not None:
-        added |= {"access-control-allow-origin": origin, "access-control-expose-headers": CORS_EXPOSED}
-        added |= {"vary": "Origin", "cross-origin-resource-policy": "cross-origin"}
-    more = _encoded(added)
+        cors = {"access-control-allow-origin": origin, "access-control-expose-headers": CORS_EXPOSED}
+        cors |= {"vary": "Origin", "cross-origin-resource-policy": "cross-origin"}
+        added = _encoded(SECURITY_HEADERS | cors)
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = {name for name, _ in message["headers"]}
             kept = [] if b"cache-control" in own else [(b"cache-control", b"no-store")]
-            message["headers"] = [*message["headers"], *kept, *more]
+            message["headers"] = [*message["headers"], *kept, *added]
         await send(message)
 
     return sending

@@ -46,7 +46,7 @@ test-export: $(EXPORT)/installed
 
 # The commands, the service, export, files, data, plots, and the contract of a few learners, with the oldest version of each
 # package that pyproject.toml allows, in an environment of its own. Warnings of old packages are shown and are no failures.
-MINIMUM_TESTS := tests/test_exits.py tests/test_photos_cli.py tests/serve/test_routes.py tests/serve/test_server.py tests/export \
+MINIMUM_TESTS := tests/test_exits.py tests/test_photos_cli.py tests/serve/web/test_routes.py tests/serve/web/test_server.py tests/export \
   tests/test_golden_files.py tests/test_data_in.py tests/test_sklearn_usage.py tests/test_bench_plots.py tests/test_contract.py \
   -k "not test_contract or gaussian_voting or candidates_voting or ncm or slda or icarl or er-"
 test-minimum: $(MINIMUM)/installed

@@ -45,7 +45,7 @@ TEACHING, ASKING = 8, 50
 NURSERY = """
 import json, os, signal, sys
 from votestream.cli.main import app
-import votestream, votestream.serve.engine, votestream.serve.web.app, votestream.serve.web.server
+import votestream, votestream.serve.engine.engine, votestream.serve.app, votestream.serve.web.server
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:
     if child := os.fork():

@@ -14,9 +14,9 @@ import golden_files  # it registers the backbone
 import votestream as vs
 from votestream.photos.finding import offer
 from votestream.photos.learning import teach
-from votestream.serve.changes import Learn, Undo
-from votestream.serve.opening import open_served
-from votestream.serve.settings import EngineSettings
+from votestream.serve.engine.changes import Learn, Undo
+from votestream.serve.engine.recovery import open_model
+from votestream.serve.engine.settings import EngineSettings
 
 PHOTOS, ROWS = "photos.safetensors", "rows.safetensors"  # by `votestream learn`, by `votestream serve`
 SETTINGS = {
@@ -42,7 +42,7 @@ def teach_photos(model: Path, photos: Path):
 
 def teach_rows(model: Path):
     """Ten lessons, of which one is taken back, and what the model answers then."""
-    served, _ = open_served(model, EngineSettings(undo_reach=5))
+    served, _ = open_model(model, EngineSettings(undo_reach=5))
     labels = ["cat", "dog", "oak", "elm", "cat"]
     for first in (0, 50):
         served.change([(Learn(golden_files.rows(labels, False, first=first), labels, None), None)])

@@ -13,9 +13,9 @@ from conftest import one_thread
 from votestream.photos.correcting import undo
 from votestream.photos.finding import offer
 from votestream.photos.learning import Lesson
-from votestream.serve.changes import Undo
-from votestream.serve.opening import open_served
-from votestream.serve.settings import EngineSettings
+from votestream.serve.engine.changes import Undo
+from votestream.serve.engine.recovery import open_model
+from votestream.serve.engine.settings import EngineSettings
 
 FOLDERS = sorted(path.relative_to(golden_files.FOLDER) for path in golden_files.FOLDER.glob("*/working"))
 
@@ -41,7 +41,7 @@ def test_photos_are_known_again_and_the_journal_takes_them_back(folder):
 
 
 def test_a_service_goes_on_with_its_lessons_and_takes_them_back(folder):
-    served, remarks = open_served(folder / working.ROWS, EngineSettings(undo_reach=5))
+    served, remarks = open_model(folder / working.ROWS, EngineSettings(undo_reach=5))
     try:
         answers = json.loads((folder / "answers.json").read_text())["rows"]
         assert served.learner.predict(golden_files.queries(False)).tolist() == answers

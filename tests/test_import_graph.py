@@ -43,6 +43,8 @@ APART = {
 }
 # The rooms of the learners: each uses those before it in its line.
 LINES = ("statistics", "exemplars", "ours"), ("network", "offline")
+# The rooms and single files of the service: each uses those before it.
+SERVICE = ("timed_response", "engine", "replica", "web", "labelstudio", "sample_images", "app")
 FREE = {"__init__", "__main__", "demo", "_version"}  # single files that belong to no room; `voting` is pure functions
 
 
@@ -73,8 +75,10 @@ def allowed(module: str, name: str) -> bool:
         return own[0] in FREE or other[0] in ("common", "compute")
     if own[0] != other[0]:
         return ORDER.index(other[0]) < ORDER.index(own[0]) and other[0] not in APART.get(own[0], set())
-    if own[0] != "learners" or own[1] == "__init__" or own[1] == other[1]:
+    if own[0] not in ("learners", "serve") or own[1] == "__init__" or own[1] == other[1]:
         return True
+    if own[0] == "serve":
+        return SERVICE.index(other[1]) < SERVICE.index(own[1])
     return any(own[1] in line and other[1] in line[: line.index(own[1])] for line in LINES)
 
 
@@ -86,6 +90,8 @@ def test_imports_go_downwards_only():
 
 def test_every_room_has_its_place():
     assert {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()} == set(ORDER)
+    parts = {path.stem for path in (ROOT / "serve").iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert parts - {"__init__", "__pycache__", "page"} == set(SERVICE)
     assert {path.name for path in (ROOT / "learners").iterdir() if path.is_dir() and path.name[0] != "_"} == {
         room for line in LINES for room in line
     }
@@ -105,6 +111,8 @@ def test_reading_data_waits_for_no_torch(room):
         ("streams.make", "learners.create"),
         ("learners.statistics.ncm", "learners.ours.voting_memory"),
         ("learners.network.er", "learners.statistics.ncm"),
+        ("serve.engine.writer", "serve.web.options"),
+        ("serve.web.limits", "serve.labelstudio.routes"),
         ("voting", "core.vote"),
     ],
 )

@@ -6,7 +6,7 @@ import time
 
 import httpx
 
-from serve.asking import image
+from serve.http_client import image
 
 CONFIG = (
     '<View><Image name="image" value="$image"/><Choices name="choice" toName="image">'

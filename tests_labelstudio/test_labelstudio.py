@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from serve.running import command, environment, service
+from serve.processes import command, environment, service
 from studio import chosen, counts, knows
 
 

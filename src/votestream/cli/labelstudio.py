@@ -74,7 +74,7 @@ def sync(
 
 def _in_file(model: Path, project: int, url: str | None, token: str | None) -> dict[str, Any]:
     from votestream.serve.engine import Engine
-    from votestream.serve.labelstudio.in_order import InOrder
+    from votestream.serve.labelstudio.event_order import EventOrder as InOrder
     from votestream.serve.labelstudio.studio import Studio, check_studio
     from votestream.serve.labelstudio.sync import Sync
     from votestream.serve.labelstudio.task_images import TaskImages

@@ -25,11 +25,11 @@ from votestream.common.printing import shown
 # What the extra `serve` installs, and the network, are imported by the command when it runs.
 if TYPE_CHECKING:
     from votestream.serve.engine import Engine
-    from votestream.serve.follower import Follower
-    from votestream.serve.settings import EngineSettings
-    from votestream.serve.upstream import Upstream
+    from votestream.serve.engine.settings import EngineSettings
+    from votestream.serve.replica.follower import Follower
+    from votestream.serve.replica.upstream import Upstream
+    from votestream.serve.web.dependencies import Served
     from votestream.serve.web.options import Options
-    from votestream.serve.web.service import Served
 
 app = typer.Typer()
 
@@ -116,10 +116,10 @@ def serve(
         raise Refused(f"The service needs {', '.join(missing)}: {install_extra('serve')}.")
     from votestream.compute.place import one_thread
     from votestream.photos.lock import note_service
+    from votestream.serve.app import create_app
+    from votestream.serve.engine.settings import EngineSettings
     from votestream.serve.labelstudio.studio import check_studio
-    from votestream.serve.settings import EngineSettings
-    from votestream.serve.web.addresses import own_address
-    from votestream.serve.web.app import create_app
+    from votestream.serve.web.address_routes import own_address
     from votestream.serve.web.options import LabelStudio, Options
     from votestream.serve.web.security import check_origin
     from votestream.serve.web.server import Server, check_certificate, listen
@@ -210,7 +210,7 @@ def _upstream(
     follow: str | None, token_file: Path | None, max_stale: float | None, model: Path, sample: bool
 ) -> Upstream | None:
     """The service to follow, if any."""
-    from votestream.serve.upstream import Upstream, check_writer
+    from votestream.serve.replica.upstream import Upstream, check_writer
     from votestream.serve.web.options import is_loopback
 
     if follow is None:
@@ -236,7 +236,7 @@ def _copied(
     path: Path, upstream: Upstream, settings: EngineSettings, max_stale: float | None
 ) -> Iterator[dict[str, Follower]]:
     """The copy of a model that is taught elsewhere."""
-    from votestream.serve.follower import Follower
+    from votestream.serve.replica.follower import Follower
 
     copy = Follower.open(path, upstream, settings, max_stale)
     try:
@@ -247,7 +247,7 @@ def _copied(
 
 def teach_sample(engine: Engine) -> None:
     """The demo's classes, two at a time, unless the model knows something already."""
-    from votestream.serve.sample import lessons
+    from votestream.serve.sample_images import labelled_images as lessons
 
     if engine.describe()["classes"]:
         note("The model knows something already: the demo's classes are not taught to it.")
@@ -284,7 +284,7 @@ def _valid(check: Callable[[str], str], value: str) -> str:
 
 def _say(model: Path, options: Options, follow: str | None) -> None:
     """Where the service is, and who may use it."""
-    from votestream.serve.web.addresses import for_others, own_address, with_token
+    from votestream.serve.web.address_routes import for_others, own_address, with_token
 
     others = for_others(options)
     typer.echo(shown(f"{model} is served at {with_token(own_address(options), options.token)}"))

@@ -1,4 +1,4 @@
-"""An HTTP answer with a deadline, from a server that may send slowly, or never."""
+"""An HTTP response with a deadline, for servers that send slowly or not at all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 class TimedResponse(http.client.HTTPResponse):
-    """Reading raises TimeoutError after `deadline` (of `time.monotonic`), even while bytes arrive one by one.
+    """Reading raises TimeoutError after `deadline` (of `time.monotonic`), even if bytes still arrive one by one.
 
-    At first that is `seconds` from now, which the status line and the headers may take.
+    At first, the deadline for the status line and the headers is `seconds` from now.
     """
 
     def __init__(self, sock: socket.socket, *args: Any, seconds: float, **more: Any) -> None:
@@ -22,7 +22,7 @@ class TimedResponse(http.client.HTTPResponse):
 
 
 class _TimedStream(io.RawIOBase):
-    """The bytes of a socket, until the answer's deadline."""
+    """The bytes of a socket until the deadline of the response."""
 
     def __init__(self, answer: TimedResponse, sock: socket.socket, stream: io.RawIOBase) -> None:
         self._answer, self._socket, self._stream = answer, sock, stream
@@ -33,7 +33,7 @@ class _TimedStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         left = self._answer.deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("it answers too slowly")
+            raise TimeoutError("the server answers too slowly")
         self._socket.settimeout(left)
         return self._stream.readinto(buffer)
 

@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager, suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
-from serve.asking import image
+from serve.http_client import image
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

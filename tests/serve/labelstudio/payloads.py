@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from serve.asking import image
+from serve.http_client import image
 
 CONFIG = (
     '<View>\n  <Image name="image" value="$image"/>\n  <Choices name="choice" toName="image">\n'

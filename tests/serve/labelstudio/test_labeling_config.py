@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from votestream.serve.engine.messages import BadRequest
 from votestream.serve.labelstudio.labeling_config import choices_of
-from votestream.serve.messages import BadRequest
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from serve.asking import image, serving
+from serve.http_client import image, serving
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, deleted, event, task
-from votestream.serve import promises
-from votestream.serve.engine import Engine
-from votestream.serve.messages import Upload
-from votestream.serve.settings import EngineSettings
+from votestream.serve.engine import Engine, idempotency
+from votestream.serve.engine.messages import Upload
+from votestream.serve.engine.settings import EngineSettings
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def test_a_webhook_that_is_sent_again_learns_nothing_twice(client):
     assert counts(client) == {"red": 1}
 
 
-def test_an_updated_annotation_takes_its_old_lesson_back(client):
+def test_an_updated_annotation_undoes_its_old_lesson(client):
     client.post("/webhook", json=event("ANNOTATION_CREATED", "red"))
     client.post("/webhook", json=event("ANNOTATION_CREATED", "green", 18, data_uri("green")))
     for label in ("green", "red", "green"):
@@ -47,7 +46,7 @@ def test_an_updated_annotation_takes_its_old_lesson_back(client):
     assert counts(client) == {"green": 2}
 
 
-def test_a_deleted_annotation_is_taken_back(client):
+def test_a_deleted_annotation_is_undone(client):
     client.post("/webhook", json=event("ANNOTATION_CREATED", "red", 17))
     client.post("/webhook", json=event("ANNOTATION_CREATED", "green", 18, data_uri("green")))
     answer = client.post("/webhook", json=deleted(17, 99)).json()["annotations"]
@@ -67,7 +66,7 @@ def of_task(number, *about):
     return {**made, "task": {**made["task"], "id": number}}
 
 
-def test_deleted_tasks_take_what_their_annotations_taught_with_them_after_a_restart_too(tmp_path):
+def test_deleted_tasks_undo_what_their_annotations_added_after_a_restart_too(tmp_path):
     with serving(tmp_path) as client:
         for number, label in enumerate(("red", "green", "red", "green")):
             client.post("/webhook", json=of_task(number // 2, label, number, data_uri(label, number)))
@@ -76,16 +75,16 @@ def test_deleted_tasks_take_what_their_annotations_taught_with_them_after_a_rest
         client.post("/webhook", json=deleted(0))
         assert counts(client) == {"green": 3, "red": 1}
     with serving(tmp_path) as client:
-        told = client.post("/webhook", json=tasks_deleted(0, 7)).json()["annotations"]
-        assert [one["undone"] for one in told] == [2]
+        result = client.post("/webhook", json=tasks_deleted(0, 7)).json()["annotations"]
+        assert [one["undone"] for one in result] == [2]
         assert counts(client) == {"green": 2, "red": 1}
         assert client.post("/webhook", json=tasks_deleted(0, 7)).json()["annotations"] == []
         client.post("/webhook", json=tasks_deleted(1))
         assert counts(client) == {"green": 1}  # of the other project
 
 
-def test_what_annotations_taught_is_remembered_longer_than_other_keys(tmp_path, monkeypatch):
-    monkeypatch.setattr(promises, "KEYS", 2)
+def test_keys_of_annotations_are_kept_longer_than_other_keys(tmp_path, monkeypatch):
+    monkeypatch.setattr(idempotency, "MAX_KEYS", 2)
     with serving(tmp_path) as client:
         client.post("/webhook", json=of_task(1, "red", 17))
         for number in range(4):
@@ -106,7 +105,7 @@ def test_an_annotation_of_an_earlier_version_is_known_by_the_name_that_its_image
         assert counts(client) == {"green": 1}
 
 
-def test_an_annotation_whose_choice_was_taken_away_or_that_was_skipped_is_taken_back(client):
+def test_an_annotation_whose_choice_was_taken_away_or_that_was_skipped_is_undone(client):
     client.post("/webhook", json=event("ANNOTATION_CREATED", "red", 17))
     client.post("/webhook", json=event("ANNOTATION_CREATED", "red", 18, data_uri("red", 1)))
     client.post("/webhook", json=event("ANNOTATION_UPDATED", None, 17))
@@ -115,7 +114,7 @@ def test_an_annotation_whose_choice_was_taken_away_or_that_was_skipped_is_taken_
     assert counts(client) == {}
 
 
-def test_an_annotation_that_was_taken_back_and_returns_is_learned_anew(client):
+def test_an_annotation_that_was_undone_and_returns_is_learned_anew(client):
     client.post("/webhook", json=event("ANNOTATION_CREATED", "red"))
     client.post("/webhook", json=event("ANNOTATION_UPDATED", None))
     client.post("/webhook", json=event("ANNOTATION_UPDATED", "red"))
@@ -134,18 +133,18 @@ def test_an_annotation_that_cannot_be_learned_keeps_no_other_of_its_webhook_from
     first, second = event("", "red", 17, "/data/a b"), event("", "green", 18, data_uri("green"))
     sent = {"action": "ANNOTATIONS_CREATED", "annotation": [first["annotation"], second["annotation"]]}
     sent |= {"task": [first["task"], second["task"]], "project": PROJECT}
-    told = client.post("/webhook", json=sent).json()["annotations"]
-    assert told[0]["problem"].endswith(".")
+    result = client.post("/webhook", json=sent).json()["annotations"]
+    assert result[0]["problem"].endswith(".")
     assert counts(client) == {"green": 1}
 
 
-def test_a_webhook_without_annotations_is_passed_over(client):
+def test_a_webhook_without_annotations_is_ignored(client):
     sent = {"action": "ANNOTATIONS_CREATED", "annotation": [], "task": [], "project": PROJECT}
     assert client.post("/webhook", json=sent).json()["status"] == "ignored"
 
 
 @pytest.mark.parametrize("action", ["PROJECT_UPDATED", "TASKS_CREATED", None])
-def test_other_events_are_passed_over(client, action):
+def test_other_events_are_ignored(client, action):
     assert client.post("/webhook", json={"action": action, "project": PROJECT}).json()["status"] == "ignored"
 
 

@@ -9,17 +9,17 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from serve.asking import HERE, Client
+from serve.http_client import HERE, Client
 from serve.labelstudio.fake_studio import fake_studio, whole
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, event
 from votestream.cli.main import app
+from votestream.serve.app import create_app
 from votestream.serve.engine import Engine
-from votestream.serve.labelstudio.in_order import InOrder
+from votestream.serve.engine.settings import EngineSettings
+from votestream.serve.labelstudio.event_order import EventOrder
 from votestream.serve.labelstudio.studio import Studio
 from votestream.serve.labelstudio.sync import Sync
 from votestream.serve.labelstudio.task_images import TaskImages
-from votestream.serve.settings import EngineSettings
-from votestream.serve.web.app import create_app
 from votestream.serve.web.options import LabelStudio, Limits, Options
 
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
@@ -52,10 +52,10 @@ def says(studio, annotations, listed=None):
     studio.api["/api/tasks"] = whole(json.dumps({"tasks": tasks, "total": len(tasks)}).encode())
 
 
-def synced(engine, studio, token="secret", heard=()):
+def synced(engine, studio, token="secret", outdated=()):
     one_studio = Studio(LabelStudio(studio.url, token))
-    one = Sync(engine, one_studio, TaskImages(one_studio, Limits()), InOrder(), 2)
-    one.heard.update(heard)
+    one = Sync(engine, one_studio, TaskImages(one_studio, Limits()), EventOrder(), 2)
+    one.outdated.update(outdated)
     asyncio.run(one.run())
     return one.outcome
 
@@ -91,7 +91,7 @@ def test_annotations_are_learned_corrected_and_undone_and_nothing_is_fetched_twi
     assert known(engine) == {"green": 1, "red": 1}
 
 
-def test_an_annotation_that_a_page_leaves_out_is_undone_only_if_it_is_deleted(engine, studio):
+def test_an_annotation_that_a_page_of_tasks_leaves_out_is_undone_only_if_it_is_deleted(engine, studio):
     says(studio, THREE)
     synced(engine, studio)
     says(studio, THREE, listed=[17])
@@ -100,9 +100,9 @@ def test_an_annotation_that_a_page_leaves_out_is_undone_only_if_it_is_deleted(en
     assert known(engine) == {"red": 2}
 
 
-def test_a_webhook_that_comes_meanwhile_knows_better(engine, studio):
+def test_a_webhook_that_comes_meanwhile_has_precedence(engine, studio):
     says(studio, THREE)
-    outcome = synced(engine, studio, heard=["label-studio/2/17", "label-studio/2/task 118"])
+    outcome = synced(engine, studio, outdated=["label-studio/2/17", "label-studio/2/task 118"])
     assert outcome["learned"] == 1
     assert known(engine) == {"red": 1}
 
@@ -115,7 +115,7 @@ def test_what_was_undone_on_the_page_stays_undone(engine, studio):
     assert sum(known(engine).values()) == 2
 
 
-def test_an_image_that_cannot_be_had_is_named_and_keeps_none_of_the_others(engine, studio):
+def test_an_image_that_cannot_be_fetched_is_named_and_keeps_none_of_the_others(engine, studio):
     says(studio, {**THREE, 18: ("green", "/data/not-there"), 20: ("green", "data:image/png;base64,AAAA")})
     outcome = synced(engine, studio)
     assert (outcome["state"], outcome["learned"], outcome["failed"]) == ("done", 2, 2)
@@ -128,11 +128,11 @@ def test_an_image_that_cannot_be_had_is_named_and_keeps_none_of_the_others(engin
     [
         ("/api/projects/2/", REFUSED, "does not let this token read"),
         ("/api/projects/2/", NOT_THERE, "has no /api/projects/2/"),
-        ("/api/projects/2/", whole(b"[]"), "something else"),
-        ("/api/projects/2/", whole(b"[" * 100_000), "no JSON"),
+        ("/api/projects/2/", whole(b"[]"), "expected data"),
+        ("/api/projects/2/", whole(b"[" * 100_000), "not send JSON"),
         ("/api/projects/2/", whole(b"{}"), "labeling interface"),
         ("/api/tasks", REFUSED, "does not let this token read"),
-        ("/api/tasks", whole(b'{"tasks": [1]}'), "something else"),
+        ("/api/tasks", whole(b'{"tasks": [1]}'), "expected data"),
         ("/api/tasks", whole(b'{"tasks": [{"annotations": [{"id": "x"}]}]}'), "whole number"),
         ("/api/annotations/17/", b"HTTP/1.1 500 No\r\n\r\n", "status 500"),
     ],

@@ -8,13 +8,13 @@ import time
 import httpx
 import pytest
 
-from serve.asking import HERE, serving
+from serve.http_client import HERE, serving
 from serve.labelstudio.fake_studio import BROKEN, fake_studio
 from serve.labelstudio.payloads import CONFIG, PROJECT, counts, data_uri, deleted, event, task
+from votestream.serve.engine.messages import BadRequest
 from votestream.serve.labelstudio import task_images
 from votestream.serve.labelstudio.studio import Studio, check_studio
 from votestream.serve.labelstudio.task_images import target_of
-from votestream.serve.messages import BadRequest
 from votestream.serve.web.options import LabelStudio, Limits
 
 STUDIO = Studio(LabelStudio("http://studio.example:8080", "secret"))
@@ -137,7 +137,7 @@ def test_the_images_of_all_requests_together_are_bounded(client, studio):
     images.hold(4 << 20)
     busy = client.post("/predict", json={"tasks": [task("/data/red.png")], "label_config": CONFIG})
     assert busy.status_code == 429
-    images.let_go(4 << 20)
+    images.release(4 << 20)
     assert predicted(client, "/data/red.png")[0]["result"]
 
 

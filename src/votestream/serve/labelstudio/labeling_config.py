@@ -1,4 +1,4 @@
-"""Label Studio's labeling interface: which of its choices belong to which image."""
+"""Label Studio's labeling interface: its choices, and the image that they belong to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from votestream.serve.messages import BadRequest
+from votestream.serve.engine.messages import BadRequest
 
-LONGEST = 1_000_000
+MAX_CONFIG_LENGTH = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -16,17 +16,17 @@ class Choices:
     """A `<Choices>` tag that classifies an `<Image>`."""
 
     name: str
-    image: str  # the image tag's name
-    key: str  # the field of a task's data that holds the image
-    values: frozenset[str] | None  # the choices as results name them; None where each task brings its own
+    image: str  # the name of the image tag
+    key: str  # the field with the image in the data of a task
+    values: frozenset[str] | None  # the choices, as in results; None if each task has its own
 
     def image_of(self, task: dict[str, Any]) -> object:
-        """What a task says of its image."""
+        """The image of a task, as its data gives it."""
         data = task.get("data")
         return data.get(self.key) if isinstance(data, dict) else None
 
     def label_of(self, annotation: dict[str, Any]) -> str | None:
-        """What an annotation says; None where it is skipped or chooses nothing, BadRequest where it makes no sense."""
+        """The label of an annotation. None if it is skipped or empty. Raises BadRequest if it has no single choice."""
         results = annotation.get("result", [])
         if annotation.get("was_cancelled"):
             return None
@@ -43,22 +43,22 @@ class Choices:
 
 
 def choices_of(config: object) -> Choices:
-    """The first choices in a labeling interface that are about an image.
+    """The first choices for an image in a labeling interface.
 
-    In Label Studio's results a choice with an alias goes by its alias, whatever its value says on the screen.
+    A choice with an alias has that name in results, while users see its value.
 
     >>> choices_of('<View><Image name="i" value="$photo"/><Choices name="c" toName="i">'
     ...            '<Choice value="Eiche" alias="oak"/></Choices></View>')
     Choices(name='c', image='i', key='photo', values=frozenset({'oak'}))
     """
-    if not isinstance(config, str) or len(config) > LONGEST:
+    if not isinstance(config, str) or len(config) > MAX_CONFIG_LENGTH:
         raise BadRequest("The labeling interface (label_config) of the project must be sent.")
-    if "<!DOCTYPE" in config or "<!ENTITY" in config:  # entities can be made to expand without end
+    if "<!DOCTYPE" in config or "<!ENTITY" in config:  # entities could expand without end
         raise BadRequest("A labeling interface with its own entities is not read.")
     try:
         tree = ElementTree.fromstring(config)
     except (ElementTree.ParseError, ValueError) as problem:
-        raise BadRequest(f"The labeling interface is no XML: {problem}.") from None
+        raise BadRequest(f"The labeling interface is not XML: {problem}.") from None
     images = {tag.get("name", ""): tag.get("value", "") for tag in tree.iter("Image")}
     for tag in tree.iter("Choices"):
         image = tag.get("toName", "")

@@ -1,4 +1,4 @@
-"""Reading from the one Label Studio that the options name, with its token, within a time and a number of bytes."""
+"""The HTTP client of Label Studio. It limits the time and the size of every answer."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from votestream.serve.messages import ServeError
+from votestream.serve.engine.messages import ServeError
 from votestream.serve.timed_response import TimedResponse
 from votestream.serve.web.options import LabelStudio
 
-PIECE = 1 << 16
+CHUNK_BYTES = 1 << 16
 CONNECT_SECONDS = 10.0
-SECONDS = 60.0  # for an answer of the API
-MOST_JSON = 64 << 20  # bytes of an answer of the API
+SECONDS = 60.0  # for an answer of its API
+MAX_JSON_BYTES = 64 << 20  # in an answer of its API
 PERSONAL = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+")  # a JSON web token
-ACCESS_SECONDS = 120.0  # of the five minutes that one given for a personal access token lasts by default
+ACCESS_SECONDS = 120.0  # of the five minutes that an access token lasts by default
 
 
 class StudioError(ServeError):
-    """Label Studio does not send what it was asked for."""
+    """Label Studio does not answer as expected."""
 
     status = 502
 
@@ -40,7 +40,7 @@ class StudioStatus(StudioError):
 
 
 def check_studio(url: str) -> str:
-    """The address of a Label Studio, or ValueError.
+    """Check the address of a Label Studio. Raises ValueError if it is wrong.
 
     >>> check_studio("http://localhost:8081/")
     'http://localhost:8081'
@@ -48,7 +48,7 @@ def check_studio(url: str) -> str:
     try:
         parts = urlsplit(url)
         named = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
-    except ValueError:  # a port that is none
+    except ValueError:  # the port is not a number
         named = False
     if not named or parts.query or parts.fragment or "@" in parts.netloc or not re.fullmatch(r"[\x21-\x7e]+", url):
         raise ValueError(f"the address of Label Studio must be such as http://localhost:8081, got {url!r}")
@@ -56,10 +56,10 @@ def check_studio(url: str) -> str:
 
 
 class Studio:
-    """Label Studio at an address. Redirects, which may lead anywhere, are not followed.
+    """The Label Studio at an address. Redirects are not followed, since they may lead anywhere.
 
-    The token is a legacy token, which is sent as it is, or a personal access token, for which Label Studio gives others
-    that last some minutes.
+    The token is a legacy token, which is sent as it is, or a personal access token, which Label Studio exchanges for
+    access tokens that last some minutes.
     """
 
     def __init__(self, options: LabelStudio) -> None:
@@ -71,14 +71,14 @@ class Studio:
     def get(self, target: str, count: Callable[[int], None], deadline: float) -> bytes:
         """The body of `target`, a path with its query.
 
-        `count` is called with the number of bytes of each piece before it is kept, and may raise. Nothing is waited for
-        after `deadline`, of `time.monotonic`.
+        `count` is called with the size of each chunk before it is kept, and may raise. The request ends at `deadline`,
+        a time of `time.monotonic`.
         """
-        return self._asked("GET", target, None, self._authorization(deadline), count, deadline)
+        return self._request("GET", target, None, self._authorization(deadline), count, deadline)
 
     def read(self, target: str) -> Any:
-        """What `target` of Label Studio's API says in JSON."""
-        return _parsed(self.get(target, _Counter(MOST_JSON), time.monotonic() + SECONDS))
+        """The JSON answer of `target` in Label Studio's API."""
+        return _parsed(self.get(target, _ByteLimit(MAX_JSON_BYTES), time.monotonic() + SECONDS))
 
     def _authorization(self, deadline: float) -> str | None:
         if self._token is None or not PERSONAL.fullmatch(self._token):
@@ -86,14 +86,16 @@ class Studio:
         with self._lock:
             if time.monotonic() >= self._access_ends:
                 body = json.dumps({"refresh": self._token}).encode()
-                told = _parsed(self._asked("POST", "/api/token/refresh/", body, None, _Counter(MOST_JSON), deadline))
-                access = told.get("access") if isinstance(told, dict) else None
+                reply = _parsed(
+                    self._request("POST", "/api/token/refresh/", body, None, _ByteLimit(MAX_JSON_BYTES), deadline)
+                )
+                access = reply.get("access") if isinstance(reply, dict) else None
                 if not isinstance(access, str) or not PERSONAL.fullmatch(access):
-                    raise StudioError("Label Studio gives no access for this personal access token.")
+                    raise StudioError("Label Studio does not accept this personal access token.")
                 self._access, self._access_ends = access, time.monotonic() + ACCESS_SECONDS
             return f"Bearer {self._access}"
 
-    def _asked(
+    def _request(
         self,
         method: str,
         target: str,
@@ -120,13 +122,13 @@ class Studio:
             with connection.getresponse() as answer:
                 if answer.status != 200:
                     raise StudioStatus(answer.status)
-                pieces = []
-                while piece := answer.read1(PIECE):
-                    count(len(piece))
-                    pieces.append(piece)
+                chunks = []
+                while chunk := answer.read1(CHUNK_BYTES):
+                    count(len(chunk))
+                    chunks.append(chunk)
                 if answer.length:
                     raise http.client.IncompleteRead(b"", answer.length)
-                return b"".join(pieces)
+                return b"".join(chunks)
         except TimeoutError:
             raise StudioError("Label Studio answers too slowly.") from None
         except (OSError, http.client.HTTPException, ValueError) as problem:
@@ -143,8 +145,8 @@ class Studio:
         return http.client.HTTPConnection(host, port, timeout=seconds)
 
 
-class _Counter:
-    """Counts bytes up to a bound."""
+class _ByteLimit:
+    """Counts bytes, and raises StudioError beyond the limit."""
 
     def __init__(self, most: int) -> None:
         self.left = most
@@ -159,4 +161,4 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (RecursionError, ValueError):
-        raise StudioError("Label Studio sends no JSON.") from None
+        raise StudioError("Label Studio does not send JSON.") from None

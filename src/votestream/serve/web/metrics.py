@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, as text."""
+"""Metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
-# What an engine counts up; its other numbers go up and down.
+# The counters among the statistics of an engine; the others are gauges.
 COUNTED = {"lessons", "undos", "renames", "forgets", "refused", "refused_by_disk", "too_busy", "predictions", "folds"}
 COUNTED |= {"images_seen", "backbone_batches", "updates", "failed_updates", "writer_went_back"}
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Counts:
-    """Requests counted by method, route and status, and how long those of a route took."""
+    """Counts requests by method, route and status, and measures how long they take by route."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Counts:
 
 
 def text(counts: Counts, of_models: Mapping[str, Mapping[str, float]]) -> str:
-    """All numbers: those of requests, and what each model's engine counts."""
+    """All metrics: of the requests, and of each model's engine."""
     lines = list(counts.lines())
     for key in sorted({key for numbers in of_models.values() for key in numbers}):
         name, kind = (f"votestream_{key}_total", "counter") if key in COUNTED else (f"votestream_{key}", "gauge")

@@ -1,4 +1,4 @@
-"""What whoever starts the service may set, and the limits of a request."""
+"""The options of the service, and the limits of requests."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a request, and all of them together, may take."""
+    """How much one request, and all requests together, may take."""
 
-    body_bytes: int = 64 << 20  # one request's body
+    body_bytes: int = 64 << 20  # the body of one request
     json_bytes: int = 16 << 20
-    held_bytes: int = 256 << 20  # the bodies of all requests under way
-    files: int = 256  # of one request
-    requests: int = 128  # under way at once
-    streams: int = 64  # readers of /v1/events
+    held_bytes: int = 256 << 20  # the bodies of all current requests
+    files: int = 256  # in one request
+    requests: int = 128  # at the same time
+    streams: int = 64  # clients that read /v1/events
     connections: int = 1000
     header_seconds: float = 10.0  # from the first byte of a request to the end of its headers
-    body_seconds: float = 20.0  # for a body, and so much more as it takes at the slowest rate
+    body_seconds: float = 20.0  # for a body, besides the time that it takes at the slowest rate
     slowest_rate: int = 16 << 10  # bytes per second
-    grace_seconds: float = 1.0  # before a body that arrives slowly may have to make way for other requests
+    grace_seconds: float = 1.0  # before a slow body may be dropped for other requests
 
 
 @dataclass(frozen=True)
 class LabelStudio:
-    """The Label Studio that images may be fetched from."""
+    """The Label Studio that the service may fetch images from."""
 
     url: str
     token: str | None = None
@@ -33,7 +33,7 @@ class LabelStudio:
 
 @dataclass(frozen=True)
 class Options:
-    """Where the service listens, who may use it, and how much of it."""
+    """Where the service listens, and who may use it."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -47,7 +47,7 @@ class Options:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this computer reaches an address.
+    """Whether an address can be reached only from this computer.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "192.168.1.5", "shop.example")]
     [True, True, True, False, False, False]
@@ -59,7 +59,7 @@ def is_loopback(host: str) -> bool:
 
 
 def as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An IP address, or None where it is a name."""
+    """The IP address. None if `host` is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who may use the service: Host, Origin and token are checked before anything of a request is read."""
+"""Access control: Host, Origin and token of a request are checked before its body is read."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from votestream.serve.web.errors import refuse
 from votestream.serve.web.options import Options, as_address, is_loopback
-from votestream.serve.web.refusals import refuse
 
 SAFE_METHODS = ("GET", "HEAD")
-# Without the token: the page, which asks for it, and what a supervisor asks. None of them tells anything of a model.
+# Paths without a token: the page, which asks for it, and the health checks. They say nothing about a model.
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/health", "/docs", "/openapi.json")
 OPEN_FOLDERS = ("/page/", "/docs/")
-# Label Studio can send a name and a password, but no bearer token, to a model.
+# Label Studio sends a name and a password, never a bearer token.
 LABEL_STUDIO = re.compile("(/v1/models/[^/]+/label-studio)?/(health|setup|predict|train|webhook)")
-SINGLE = ("host", "origin", "authorization", "content-length", "content-type", "sec-fetch-site")
+SENT_ONCE = ("host", "origin", "authorization", "content-length", "content-type", "sec-fetch-site")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "media-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-ALWAYS = {
+SECURITY_HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -36,12 +36,12 @@ ALWAYS = {
     "permissions-policy": "camera=(self), microphone=(), geolocation=()",
 }
 CORS_METHODS = "GET, POST, DELETE"
-EXPOSED = "etag, retry-after, votestream-writer"
+CORS_EXPOSED = "etag, retry-after, votestream-writer"
 CORS_HEADERS = "authorization, content-type, idempotency-key, if-none-match"
 
 
 class Guard:
-    """ASGI middleware that lets through what the options allow, and puts security headers on every answer."""
+    """ASGI middleware that refuses requests that the options do not allow, and adds security headers to answers."""
 
     def __init__(self, app: ASGIApp, options: Options) -> None:
         self.app, self.options = app, options
@@ -69,36 +69,36 @@ class Guard:
             await self.app(scope, receive, send)
 
     def _problem(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why the request is not let through, whoever sent it."""
-        for name in SINGLE:
+        """Why the request is refused, whatever its token. None if it is not."""
+        for name in SENT_ONCE:
             if len(headers.getlist(name)) > 1:
                 return 400, f"The header {name} must be sent once."
-        if not _is_text(scope.get("raw_path", b"")) or not _is_text(scope["query_string"]):
+        if not _is_utf8(scope.get("raw_path", b"")) or not _is_utf8(scope["query_string"]):
             return 400, "The address of this request must be UTF-8, percent-encoded."
         host = headers.get("host", "")
-        if not self._is_own(host):
+        if not self._names_this_service(host):
             return 403, (
-                "The Host header names another place than this service. Use the address that `votestream serve` "
+                "The Host header does not name this service. Use the address that `votestream serve` "
                 "printed, or start it with --allow-host NAME."
             )
         checked = scope["method"] not in SAFE_METHODS or scope["path"].endswith("/events")
         if checked and not self._same_site(scope["scheme"], host, headers):
             return 403, (
-                "Another site's page sent this request. If it may, start the service with --allow-origin and the "
-                "address of that site."
+                "A page of another site sent this request. To allow this, start the service with --allow-origin and "
+                "the address of that site."
             )
         return None
 
-    def _is_own(self, host: str) -> bool:
-        """Whether a Host header names this service: a page of another name must not reach it through that name."""
+    def _names_this_service(self, host: str) -> bool:
+        """Whether a Host header names this service. A page of another name must not reach it by DNS rebinding."""
         name = _name_of(host)
-        # An address cannot be made to lead elsewhere, as a name can: where all addresses are listened on, any is fine.
+        # Unlike a name, an address cannot be redirected: a service that listens on all addresses accepts any of them.
         return name is not None and (name in self.hosts or (self.any_address and as_address(name) is not None))
 
     def _same_site(self, scheme: str, host: str, headers: Headers) -> bool:
         origin = headers.get("origin")
         if origin is not None:
-            # A proxy in front may speak https for us.
+            # A proxy in front may add https.
             own = {f"{scheme}://{host}".lower(), f"https://{host}".lower()}
             return origin in self.options.allow_origins or origin.lower() in own
         return headers.get("sec-fetch-site", "none") in ("same-origin", "none")
@@ -116,7 +116,7 @@ class Guard:
 
 
 def allowed_hosts(options: Options) -> set[str]:
-    """The names that a Host header may give, without ports."""
+    """The names that a Host header may have, without ports."""
     own = {"localhost", "127.0.0.1", "::1"}
     if not is_loopback(options.host):
         own |= {options.host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
@@ -124,7 +124,7 @@ def allowed_hosts(options: Options) -> set[str]:
 
 
 def check_origin(origin: str) -> str:
-    """An origin as browsers write it, or ValueError.
+    """An origin as browsers write it. Raises ValueError if it is wrong.
 
     >>> check_origin("HTTPS://Shop.example/")
     'https://shop.example'
@@ -136,7 +136,7 @@ def check_origin(origin: str) -> str:
 
 
 def _name_of(host: str) -> str | None:
-    """The name or address in a Host header; None where it holds anything else.
+    """The name or address in a Host header. None if it has anything else.
 
     >>> [_name_of(host) for host in ("Shop.example:8080", "[::1]:8080", "a/b", "user@a", "a:b:c", "")]
     ['shop.example', '::1', None, None, None, None]
@@ -151,10 +151,10 @@ def _name_of(host: str) -> str | None:
     return parts.hostname if parts.hostname and host.lower() == plain else None
 
 
-def _is_text(encoded: bytes) -> bool:
-    """Whether it is UTF-8; where it is not, labels would be learned with question marks in place of letters.
+def _is_utf8(encoded: bytes) -> bool:
+    """Whether it is UTF-8. Otherwise labels would be learned with question marks for letters.
 
-    >>> _is_text(b"caf%C3%A9"), _is_text(b"caf%E9")
+    >>> _is_utf8(b"caf%C3%A9"), _is_utf8(b"caf%E9")
     (True, False)
     """
     try:
@@ -175,18 +175,21 @@ def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
+_SECURITY_HEADERS = _encoded(SECURITY_HEADERS)
+
+
 def _with_headers(send: Send, origin: str | None) -> Send:
-    added = dict(ALWAYS)
+    added = _SECURITY_HEADERS
     if origin is not None:
-        added |= {"access-control-allow-origin": origin, "access-control-expose-headers": EXPOSED}
-        added |= {"vary": "Origin", "cross-origin-resource-policy": "cross-origin"}
-    more = _encoded(added)
+        cors = {"access-control-allow-origin": origin, "access-control-expose-headers": CORS_EXPOSED}
+        cors |= {"vary": "Origin", "cross-origin-resource-policy": "cross-origin"}
+        added = _encoded(SECURITY_HEADERS | cors)
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = {name for name, _ in message["headers"]}
             kept = [] if b"cache-control" in own else [(b"cache-control", b"no-store")]
-            message["headers"] = [*message["headers"], *kept, *more]
+            message["headers"] = [*message["headers"], *kept, *added]
         await send(message)
 
     return sending

@@ -1,4 +1,4 @@
-"""Running the application: sockets, slow clients, and an orderly end."""
+"""The HTTP server: sockets, slow clients, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from votestream.common.exits import Refused
 from votestream.serve.web.options import Limits, Options
 
-STOP_SECONDS = 10  # what is under way may take so long when the service ends
-KEEP_SECONDS = 30  # an idle connection is kept so long for the next request
-READ_SECONDS = 60.0  # a client that does not read its answer for so long is left
+STOP_SECONDS = 10  # for current requests when the service stops
+KEEP_SECONDS = 30  # an idle connection waits for the next request
+READ_SECONDS = 60.0  # without a client reading its answer; then it is disconnected
 
 
 def listen(options: Options) -> socket.socket:
-    """The socket that the service will listen on, or a sentence that says why there is none."""
+    """The socket that the service listens on. Raises Refused if it cannot be opened."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    # With its protocol named: asyncio turns Nagle's algorithm off for such sockets only, which costs 40 ms an answer.
+    # Name the protocol: only then asyncio turns off Nagle's algorithm, which costs 40 ms an answer.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -45,20 +45,20 @@ def listen(options: Options) -> socket.socket:
             raise Refused(f"Port {options.port} is taken: name another with --port, or --port 0 for any.") from None
         if problem.errno == errno.EACCES:
             raise Refused(f"Port {options.port} is only for root: name one above 1023 with --port.") from None
-        raise Refused(f"{options.host} is no address of this computer that can be listened on.") from None
+        raise Refused(f"{options.host} is not an address of this computer.") from None
     return listener
 
 
 def check_certificate(certificate: Path, key: Path) -> None:
-    """Complain about files that are no certificate and key, before any model is opened."""
+    """Raise Refused if the files are not a certificate and its key, before any model is opened."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
     except (ssl.SSLError, OSError, ValueError) as problem:
-        raise Refused(f"{certificate} and {key} are no certificate and its key: {problem}.") from None
+        raise Refused(f"{certificate} and {key} are not a certificate and its key: {problem}.") from None
 
 
 class Server(uvicorn.Server):
-    """Serves an application until SIGTERM or SIGINT, or until `should_exit`; the rest is left to whoever started it."""
+    """Serves an application until SIGTERM, SIGINT or `should_exit`. The caller closes the models."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal again in the end, and the process would die before the model is folded.
+        # uvicorn raises the signal again at the end, which would kill the process before the last checkpoint.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -103,58 +103,58 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit  # a second signal waits for nobody
+        self.force_exit = self.should_exit  # a second signal does not wait for requests
         self.should_exit = self.app.state.service.stopping = True
         self.ended_by = self.ended_by or sig
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1 that does not wait for clients for ever: headers have to come, and answers have to be read."""
+    """HTTP/1.1 with time limits: clients must send their headers, and must read their answers."""
 
     def __init__(self, *args: Any, limits: Limits, **more: Any) -> None:
         super().__init__(*args, **more)
         self.limits = limits
-        self._headers, self._reader = _Patience(), _Patience()
+        self._header_timeout, self._read_timeout = _Timeout(), _Timeout()
         self._idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._idle_since = time.monotonic()
         if len(self.connections) > self.limits.connections:
-            # Idle ones make way, and those that send their headers slowly: otherwise they could keep all others out.
+            # Close an idle connection, or one with slow headers: otherwise these could block all others.
             idle = [one for one in self.connections if isinstance(one, Protocol) and one.idle]
             min(idle, key=lambda one: one._idle_since).transport.abort()
-        self._headers.start(self.limits.header_seconds, transport)
+        self._header_timeout.start(self.limits.header_seconds, transport)
 
     @property
     def idle(self) -> bool:
-        """Whether no request is under way."""
+        """Whether the connection has no request now."""
         return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
 
     def data_received(self, data: bytes) -> None:
         cycle = self.cycle
         super().data_received(data)
         if self.cycle is not cycle:
-            self._headers.end()  # a request is there: its body has a time of its own
+            self._header_timeout.end()  # the request is complete: its body has a time limit of its own
         elif self.cycle is None or self.cycle.response_complete:
-            self._headers.start(self.limits.header_seconds, self.transport)
+            self._header_timeout.start(self.limits.header_seconds, self.transport)
 
     def on_response_complete(self) -> None:
-        self._headers.end()
+        self._header_timeout.end()
         self._idle_since = time.monotonic()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reader.start(READ_SECONDS, self.transport)
+        self._read_timeout.start(READ_SECONDS, self.transport)
 
     def resume_writing(self) -> None:
-        self._reader.end()
+        self._read_timeout.end()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers.end()
-        self._reader.end()
+        self._header_timeout.end()
+        self._read_timeout.end()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -166,8 +166,8 @@ class Protocol(H11Protocol):
         self.transport.close()
 
 
-class _Patience:
-    """A connection is dropped unless this is ended in time."""
+class _Timeout:
+    """Closes a connection unless it is ended in time."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None

@@ -42,7 +42,7 @@ def test_everything_has_its_place_on_one_screen(empty, served, sample, screensho
     for label in ("airplane", "dog", "frog", "horse", "ship"):
         page.teach(label, sample(label, 16))
     page.drop("#stage", [*sample("frog", 3, 40), *sample("dog", 2, 44), *sample("ship", 2, 40), *sample("cat", 1, 41)])
-    expect(page.locator("#asked-list li").filter(has_text="…")).to_have_count(0)
+    expect(page.locator("#batch-list li").filter(has_text="…")).to_have_count(0)
     expect(page.locator("#work")).to_be_hidden()
     assert page.evaluate(OUTSIDE) == []
     screenshot(page, "page")

@@ -1,18 +1,21 @@
 // An answer in words: what it looks like, how sure that is, and why.
 
 import { announce } from "./announce.js";
+import { cannotKnow } from "./certainty.js";
 import { $, clipped, percent, svg, tell } from "./dom.js";
 
 const MOST_TASKS = 4;
 const ROW = 30; // height of a task in the picture of the vote
 let headline = null; // the label in large letters
 let rival = null; // one that has come once, and takes over if it comes again
+let announced = "";
 
 /** Show an answer, or nothing. `steady`: the headline changes when two answers in a row say so. */
 export function showAnswer(answer, classes, steady = false) {
   $("answer").hidden = !answer;
   if (!answer) {
     headline = rival = null;
+    announced = "";
     return;
   }
   const said = answer.unknown ? null : answer.label;
@@ -33,29 +36,31 @@ export function showLooking() {
 }
 
 function write(answer, said, classes) {
-  const shares = answer.probabilities;
-  const only = classes.length === 1;
+  const unsure = cannotKnow(answer, classes);
   $("answer").classList.toggle("unknown", said === null);
   if (said === null) {
     words("This is", "unknown", "");
-    const closest = only ? answer.label : `${answer.label} ${percent(answer.confidence)}`;
-    const next = document.body.matches(".copy") ? "" : " Teach a new class, or pick the right one.";
-    $("answer-next").textContent = `Closest: ${closest}.${next}`;
-    announce(`Unknown. Closest: ${answer.label}`);
-    return;
+    const next = document.body.matches(".copy") ? "" : " Teach a new class, or choose the right one.";
+    $("answer-next").textContent = `Closest: ${answer.label}${unsure ? "" : ` ${percent(answer.confidence)}`}.${next}`;
+    return once(`Unknown. Closest: ${answer.label}`);
   }
-  if (only) {
-    words("It looks like", String(said), "");
-    $("answer-next").textContent = "It is the only class so far. Teach a second one to make it a choice.";
-    announce(`Looks like ${said}, the only class so far`);
-    return;
+  if (unsure) {
+    words("Perhaps", String(said), "");
+    $("answer-next").textContent = unsure;
+    return once(`Perhaps ${said}. ${unsure}`);
   }
+  const shares = answer.probabilities;
   const share = shares.find((each) => each.label === said)?.probability ?? answer.confidence;
   words(share < 0.5 ? "Perhaps" : "It looks like", String(said), percent(share));
   const second = shares.find((each) => each.label !== said && each.probability >= 0.005);
   $("answer-next").textContent = second ? `Second: ${second.label} ${percent(second.probability)}` : "";
-  if ($("answer-label").dataset.told !== String(said)) announce(`Looks like ${said}, ${percent(share)}`);
-  $("answer-label").dataset.told = String(said);
+  once(`Looks like ${said}, ${percent(share)}`, String(said));
+}
+
+/** Not again while the answer stays the same. */
+function once(sentence, about = sentence) {
+  if (announced !== about) announce(sentence);
+  announced = about;
 }
 
 function words(intro, label, share) {

@@ -31,8 +31,9 @@ export async function forget({ label, count }) {
   });
 }
 
+/** Whether it could be taken back. */
 export async function undo(each, done) {
-  await attempt(async () => {
+  return attempt(async () => {
     const told = await api.undo(each?.lesson ?? null, randomKey());
     announce(`Taken back: ${told.undone.label ?? "the last lesson"}`);
     done(told);
@@ -44,7 +45,9 @@ const imagesOf = ({ count }) => (count === null ? "" : ` (${counted(count, "imag
 async function attempt(change) {
   try {
     await change();
+    return true;
   } catch (error) {
     trouble(error.message);
+    return false;
   }
 }

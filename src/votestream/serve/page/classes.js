@@ -1,5 +1,6 @@
 // The classes: what each one knows, its bar in the latest answer, and its button to teach it.
 
+import { cannotKnow } from "./certainty.js";
 import { $, Emitter, arrange, counted, el, percent, tell } from "./dom.js";
 import { makeHoldable } from "./holding.js";
 
@@ -15,6 +16,7 @@ export class Classes extends Emitter {
   #orderedAt = 0;
   #mode = "idle";
   #enabled = false;
+  #selected = [];
   #unknown = unknownRow();
 
   /** Fires "press", "release" and "tap" with a label, "rename" with {label, to}, "menu" with {label, button}. */
@@ -40,13 +42,16 @@ export class Classes extends Emitter {
     if ($("search-row").hidden) $("search").value = "";
     $("known-names").replaceChildren(...model.classes.map((each) => el("option", { value: String(each.label) })));
     this.#arrange(labels.size !== this.#order.length || !model.classes.every((each) => this.#order.includes(each.label)));
-    this.setMode(this.#mode, this.#enabled);
+    this.setMode(this.#mode, this.#enabled, this.#selected);
   }
 
-  /** "idle", "camera" or "picture" decides what the buttons do and say. */
-  setMode(mode, enabled) {
-    [this.#mode, this.#enabled] = [mode, enabled];
-    const words = { idle: "Add images", camera: "Hold to teach", picture: "It is this" }[mode];
+  /** "idle", "camera" or "picture" decides what the buttons do and say; `selected` are the images they would teach. */
+  setMode(mode, enabled, selected) {
+    [this.#mode, this.#enabled, this.#selected] = [mode, enabled, selected];
+    const n = selected.length;
+    const several = n > 1 ? `Learn ${counted(n, "image")}` : "It is this";
+    const picture = selected.some((item) => item.taught) ? "Move here" : several;
+    const words = { idle: "Add images", camera: "Hold to teach", picture }[mode];
     for (const [label, { teach }] of this.#rows) {
       if (teach.textContent !== words) teach.textContent = words;
       teach.setAttribute("aria-label", `${words}: ${label}`);
@@ -58,11 +63,11 @@ export class Classes extends Emitter {
   setAnswer(answer, live = false) {
     this.#shares = new Map(answer?.probabilities.map((each) => [each.label, each.probability]) ?? []);
     const winner = answer && !answer.unknown ? answer.label : null;
-    const alone = this.#rows.size === 1;
+    const hidden = answer && cannotKnow(answer, this.#model.classes);
     for (const [label, row] of this.#rows) {
       const share = this.#shares.get(label) ?? 0;
-      row.fill.style.transform = `scaleX(${alone ? 0 : share})`;
-      row.share.textContent = answer && !alone && share >= 0.005 ? percent(share) : "";
+      row.fill.style.transform = `scaleX(${hidden ? 0 : share})`;
+      row.share.textContent = answer && !hidden && share >= 0.005 ? percent(share) : "";
       row.node.classList.toggle("winner", label === winner);
     }
     this.#unknown.node.hidden = !answer || answer.unknown_score === null || !this.#rows.size;

@@ -3,18 +3,19 @@
 import { announce } from "./announce.js";
 import { showAnswer, showLooking } from "./answer.js";
 import * as api from "./api.js";
-import { Asked } from "./asked.js";
+import { Batch } from "./batch.js";
 import { Camera } from "./camera.js";
 import * as changes from "./changes.js";
+import { openMenu } from "./class_menu.js";
 import { Classes } from "./classes.js";
 import { Connection } from "./connection.js";
 import { askText } from "./dialogs.js";
 import { $, counted, el, percent, size, tell } from "./dom.js";
-import { makeHoldable } from "./holding.js";
 import { listenForFiles, pick } from "./intake.js";
 import { listenForKeys } from "./keys.js";
 import { showLessons } from "./lessons.js";
 import { Live } from "./live.js";
+import { setUpNewClass, showNewClass } from "./new_class.js";
 import * as notices from "./notices.js";
 import { thumbs } from "./pictures.js";
 import { Queue } from "./queue.js";
@@ -28,8 +29,11 @@ const camera = new Camera($("video"));
 const live = new Live(camera, connection);
 const classes = new Classes();
 const known = () => connection.model?.classes ?? [];
-const asked = new Asked(queue, known, undo);
+const batch = new Batch(queue, known, undo);
 const stage = new Stage(camera);
+
+/** What a class's button does: "camera" holds it, "picture" teaches the selected images, "idle" asks for images. */
+const teachMode = () => (stage.mode === "picture" && !batch.selected.length ? "idle" : stage.mode);
 
 /** Whether something can be taught now. */
 const ready = () => connection.here && connection.model?.state === "ready" && !connection.model.following;
@@ -71,18 +75,19 @@ function kept(model) {
 function renderMode() {
   const touch = matchMedia("(hover: none)").matches;
   const empty = !known().length;
-  classes.setMode(stage.mode, ready());
-  const several = empty && asked.open > 1 ? `Learn ${counted(asked.open, "image")}` : "Learn";
-  $("new-button").textContent = { idle: "Add images", camera: "Hold to teach", picture: several }[stage.mode];
-  $("new-button").disabled = $("new-name").disabled = !ready();
-  $("new-name").placeholder = !empty ? "New class" : stage.mode === "idle" ? "Name of the first class" : "What is this?";
+  const mode = teachMode();
+  const n = batch.selected.length;
+  classes.setMode(mode, ready(), batch.selected);
+  const learn = n > 1 ? `Learn ${counted(n, "image")}` : "Learn";
+  const placeholder = !empty ? "New class" : mode === "idle" ? "Name of the first class" : "What is this?";
+  showNewClass({ idle: "Add images", camera: "Hold to teach", picture: learn }[mode], placeholder, ready());
   $("idle-words").textContent = touch ? "Show it an image" : "Drop or paste images here";
   const words = {
-    idle: touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.",
+    idle: stage.mode === "picture" ? "Select images to teach them, or to move them to another class." : touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.",
     camera: touch ? "Hold a button while you show the thing. A tap teaches one frame." : "Hold a button or its number key while you show the thing. U takes the last lesson back.",
-    picture: touch ? "Wrong? Tap the right class." : "Wrong? Click the right class, or press its number. U takes the last lesson back.",
+    picture: `${n > 1 ? "All selected images become the class you choose." : "Wrong? Choose the right class."}${touch ? "" : " Keys: the number of a class, Ctrl-A for all images, U to undo."}`,
   };
-  tell($("hint"), empty || connection.model.following ? "" : words[stage.mode]);
+  tell($("hint"), empty || connection.model.following ? "" : words[mode]);
 }
 
 function showNothing() {
@@ -121,7 +126,7 @@ function learned(told) {
 function renewAnswers() {
   if (!oldAnswers || queue.busy || connection.model.lesson < oldAnswers) return;
   oldAnswers = 0;
-  asked.refresh();
+  batch.refresh();
 }
 
 const withThumbs = (item, lesson) => lesson && thumbs.make(lesson.lesson, item.file).then(() => render());
@@ -156,8 +161,8 @@ function tap(label) {
   if (stage.mode === "camera") {
     press(label);
     release();
-  } else if (stage.mode === "picture") {
-    asked.teach(label);
+  } else if (teachMode() === "picture") {
+    batch.teach(label);
   } else {
     pick($("file-input"), (files) => teachFiles(label, files));
   }
@@ -168,50 +173,41 @@ classes.on("release", release);
 classes.on("tap", tap);
 classes.on("rename", ({ label, to }) => changes.rename(label, to, known()));
 
-function newName() {
-  const name = $("new-name").value.trim();
-  if (!name) $("new-name").focus();
-  return name;
-}
-
-makeHoldable($("new-button"), {
+setUpNewClass({
   holds: () => stage.mode === "camera" && ready(),
-  press: () => newName() && press(newName()),
+  press,
   release: () => {
-    if (live.held) $("new-name").value = "";
+    const held = Boolean(live.held);
     release();
+    return held;
   },
-  tap: () => {
-    const name = newName();
-    if (!name) return;
-    tap(name);
-    $("new-name").value = "";
-  },
+  tap,
 });
 
 // Asking.
 
-asked.on("select", (item) => {
+batch.on("select", (item) => {
   if (stage.mode !== "camera" || item) stage.showPicture(item?.file ?? null);
+  renderMode();
   if (!item?.answer) return stage.mode === "camera" ? undefined : showNothing();
   showAnswer(item.answer, known());
   classes.setAnswer(item.answer);
 });
+batch.on("taught", ({ item, lesson }) => withThumbs(item, lesson));
 stage.on("mode", () => {
   if (stage.mode === "camera") {
-    asked.clear();
+    batch.clear();
     live.run();
   }
   showNothing();
   if (stage.mode === "camera" && known().length) showLooking();
   renderMode();
 });
-stage.on("close", () => asked.clear());
+stage.on("close", () => batch.clear());
 
 function askAbout(files) {
-  asked.add(files);
+  batch.add(files);
   if (!known().length) $("new-name").focus();
-  renderMode();
 }
 
 $("choose-button").onclick = () => pick($("file-input"), askAbout);
@@ -226,10 +222,11 @@ listenForFiles({
 
 // Changing what was learned.
 
+/** Take a lesson back, or without one the newest change. Whether it could be. */
 async function undo(each) {
-  if (!ready()) return;
-  await changes.undo(each, (told) => {
-    asked.undone(told.undone.lesson);
+  if (!ready()) return false;
+  return changes.undo(each, (told) => {
+    batch.undone(told.undone.lesson);
     connection.refresh();
   });
 }
@@ -243,34 +240,18 @@ listenForKeys({
     else tap(label);
   },
   release,
+  selectAll: () => batch.selectAll(),
 });
 
 classes.on("menu", ({ label, button }) => {
-  const menu = $("class-menu");
   const about = known().find((each) => each.label === label);
-  const entry = (id, act) => {
-    $(id).disabled = !ready();
-    $(id).onclick = () => {
-      menu.hidePopover();
-      act();
-    };
+  const acts = {
+    "menu-add": () => pick($("file-input"), (files) => teachFiles(label, files)),
+    "menu-rename": () => classes.startRename(label),
+    "menu-forget": () => changes.forget(about),
   };
-  entry("menu-add", () => pick($("file-input"), (files) => teachFiles(label, files)));
-  entry("menu-rename", () => classes.startRename(label));
-  entry("menu-forget", () => changes.forget(about));
-  menu.showPopover();
-  const place = button.getBoundingClientRect();
-  menu.style.top = `${Math.min(place.bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;
-  menu.style.left = `${Math.max(8, place.right - menu.offsetWidth)}px`;
-  $("menu-add").focus();
+  openMenu(button, acts, ready());
 });
-$("class-menu").onkeydown = (event) => {
-  const entries = [...$("class-menu").children];
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  entries[(entries.indexOf(document.activeElement) + step + entries.length) % entries.length].focus();
-};
 
 $("record-button").onclick = () => openRecord(connection.model);
 $("download-button").onclick = () => download(connection.model).catch((error) => notices.trouble(error.message));

@@ -92,7 +92,7 @@ def test_selected_images_move_to_another_class_are_taken_back_or_removed(batch, 
     batch.expect_count("brick", 14)
     tiles.nth(0).click()
     tiles.nth(2).click(modifiers=["Shift"])
-    batch.get_by_role("button", name="Move here: leaf").click()
+    batch.get_by_role("button", name="Move here, 3 images: leaf").click()
     batch.expect_count("leaf", 9)
     batch.expect_count("brick", 11)
     batch.keyboard.press("ControlOrMeta+a")

@@ -147,8 +147,9 @@ def test_the_track_record_shows_a_curve_and_what_is_mixed_up(page):
 def test_the_model_can_be_downloaded_and_loaded(page, tmp_path):
     import votestream as vs
 
+    page.get_by_role("button", name="Download").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
+        page.get_by_role("button", name="Model file").click()
     assert download.value.suggested_filename.startswith("shop-")
     download.value.save_as(tmp_path / "shop.safetensors")
     assert sorted(vs.load(tmp_path / "shop.safetensors").classes_) == ["brick", "leaf"]

@@ -175,7 +175,7 @@ def test_text_of_twice_the_size_needs_no_sideways_scrolling(model, open_page, se
     assert page.locator("#hint").evaluate("node => getComputedStyle(node).fontSize") == "26px"
     width = page.viewport_size["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    for name in ("It is this: leaf", "More for leaf"):
+    for name in ("Learn 2 images: leaf", "More for leaf"):
         box = page.get_by_role("button", name=name).bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width

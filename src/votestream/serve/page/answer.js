@@ -2,7 +2,7 @@
 
 import { announce } from "./announce.js";
 import { cannotKnow } from "./certainty.js";
-import { $, clipped, percent, svg, tell } from "./dom.js";
+import { $, chance, clipped, svg, tell } from "./dom.js";
 
 const MOST_TASKS = 4;
 const ROW = 30; // height of a task in the picture of the vote
@@ -41,7 +41,7 @@ function write(answer, said, classes) {
   if (said === null) {
     words("This is", "unknown", "");
     const next = document.body.matches(".copy") ? "" : " Teach a new class, or choose the right one.";
-    $("answer-next").textContent = `Closest: ${answer.label}${unsure ? "" : ` ${percent(answer.confidence)}`}.${next}`;
+    $("answer-next").textContent = `Closest: ${answer.label}${unsure ? "" : ` ${chance(answer.confidence)}`}.${next}`;
     return once(`Unknown. Closest: ${answer.label}`);
   }
   if (unsure) {
@@ -51,10 +51,10 @@ function write(answer, said, classes) {
   }
   const shares = answer.probabilities;
   const share = shares.find((each) => each.label === said)?.probability ?? answer.confidence;
-  words(share < 0.5 ? "Perhaps" : "It looks like", String(said), percent(share));
+  words(share < 0.5 ? "Perhaps" : "It looks like", String(said), chance(share));
   const second = shares.find((each) => each.label !== said && each.probability >= 0.005);
-  $("answer-next").textContent = second ? `Second: ${second.label} ${percent(second.probability)}` : "";
-  once(`Looks like ${said}, ${percent(share)}`, String(said));
+  $("answer-next").textContent = second ? `Second: ${second.label} ${chance(second.probability)}` : "";
+  once(`Looks like ${said}, ${chance(share)}`, String(said));
 }
 
 /** Not again while the answer stays the same. */
@@ -85,8 +85,8 @@ function voteInWords({ tasks, winner_task: winner }) {
   const first = named[winner];
   const second = named.filter((task) => task !== first).toSorted((a, b) => b.score - a.score)[0];
   return (
-    `${taskName(first)} is ${percent(first.prior)} likely and nominates ${first.candidate} (${percent(first.within)} within it); ` +
-    `${taskName(second)}, ${percent(second.prior)} likely, nominates ${second.candidate}.`
+    `${taskName(first)} is ${chance(first.prior)} likely and nominates ${first.candidate} (${chance(first.within)} within it); ` +
+    `${taskName(second)}, ${chance(second.prior)} likely, nominates ${second.candidate}.`
   );
 }
 
@@ -111,12 +111,12 @@ function nomination(task, y, wins) {
   return svg(
     "g",
     { class: wins ? "winner" : "" },
-    svg("title", {}, `${taskName(task)}, ${percent(task.prior)} likely, nominates ${task.candidate}, ${percent(task.within)} within it`),
+    svg("title", {}, `${taskName(task)}, ${chance(task.prior)} likely, nominates ${task.candidate}, ${chance(task.within)} within it`),
     svg("text", { x: 0, y: y + 4 }, clipped(taskName(task), 12)),
-    svg("text", { x: 120, y: y + 4, "text-anchor": "end" }, percent(task.prior)),
+    svg("text", { x: 120, y: y + 4, "text-anchor": "end" }, chance(task.prior)),
     svg("line", { x1: 128, y1: y, x2: 188, y2: y, "stroke-width": 1 + 9 * task.prior }),
     svg("circle", { cx: 192, cy: y, r: wins ? 6 : 4 }),
-    svg("text", { x: 206, y: y + 4 }, `${clipped(String(task.candidate), 18)} ${percent(task.within)}${wins ? "  ✓" : ""}`),
+    svg("text", { x: 206, y: y + 4 }, `${clipped(String(task.candidate), 18)} ${chance(task.within)}${wins ? "  ✓" : ""}`),
   );
 }
 

@@ -111,7 +111,8 @@ export const undo = (lesson, key) => patiently(`${root}undo`, { method: "POST", 
 export const rename = (label, to, merge, key) =>
   patiently(`${classPath(label)}/rename`, { method: "POST", json: { to, merge }, key });
 export const forget = (label, key) => patiently(classPath(label), { method: "DELETE", key });
-export const modelFile = async () => (await request(`${root}model/file`)).blob();
+/** What is downloaded: "file", "onnx" or "page". Packing may take minutes. */
+export const modelAs = async (kind) => (await request(`${root}model/${kind}`, { limit: 600_000 })).blob();
 export const addresses = () => answered("v1/addresses");
 export const qr = async () => (await request("v1/qr")).blob();
 

@@ -2,7 +2,7 @@
 
 import { announce } from "./announce.js";
 import { cannotKnow } from "./certainty.js";
-import { $, Emitter, counted, percent } from "./dom.js";
+import { $, Emitter, chance, counted } from "./dom.js";
 import { Grid } from "./grid.js";
 import { thumbs } from "./pictures.js";
 
@@ -223,5 +223,5 @@ function said({ taught, pending, useless, answer }, classes) {
   if (pending) return ["…", "learning"];
   if (!answer || !classes.length) return [classes.length ? "…" : "", ""];
   if (answer.unknown) return ["unknown", ""];
-  return [String(answer.label), cannotKnow(answer, classes) ? "cannot know yet" : percent(answer.confidence)];
+  return [String(answer.label), cannotKnow(answer, classes) ? "cannot know yet" : chance(answer.confidence)];
 }

@@ -1,7 +1,7 @@
 // The classes: what each one knows, its bar in the latest answer, and its button to teach it.
 
 import { cannotKnow } from "./certainty.js";
-import { $, Emitter, arrange, counted, el, percent, tell } from "./dom.js";
+import { $, Emitter, arrange, chance, counted, el, percent, tell } from "./dom.js";
 import { makeHoldable } from "./holding.js";
 
 const STEADY = 12; // up to so many classes keep their order; of more, the likeliest come first
@@ -49,12 +49,13 @@ export class Classes extends Emitter {
   setMode(mode, enabled, selected) {
     [this.#mode, this.#enabled, this.#selected] = [mode, enabled, selected];
     const n = selected.length;
-    const several = n > 1 ? `Learn ${counted(n, "image")}` : "It is this";
-    const picture = selected.some((item) => item.taught) ? "Move here" : several;
+    const moves = selected.some((item) => item.taught);
+    const picture = moves ? "Move here" : n > 1 ? `Learn ${n.toLocaleString("en")}` : "It is this";
     const words = { idle: "Add images", camera: "Hold to teach", picture }[mode];
+    const aloud = mode === "picture" && n > 1 ? `${words}${moves ? ", " : " "}${moves ? counted(n, "image") : "images"}` : words;
     for (const [label, { teach }] of this.#rows) {
       if (teach.textContent !== words) teach.textContent = words;
-      teach.setAttribute("aria-label", `${words}: ${label}`);
+      teach.setAttribute("aria-label", `${aloud}: ${label}`);
       teach.disabled = !enabled;
     }
   }
@@ -67,17 +68,23 @@ export class Classes extends Emitter {
     for (const [label, row] of this.#rows) {
       const share = this.#shares.get(label) ?? 0;
       row.fill.style.transform = `scaleX(${hidden ? 0 : share})`;
-      row.share.textContent = answer && !hidden && share >= 0.005 ? percent(share) : "";
+      row.share.textContent = answer && !hidden && share >= 0.005 ? chance(share) : "";
       row.node.classList.toggle("winner", label === winner);
     }
-    this.#unknown.node.hidden = !answer || answer.unknown_score === null || !this.#rows.size;
-    if (answer && answer.unknown_score !== null) {
-      this.#unknown.fill.style.transform = `scaleX(${answer.unknown_score})`;
-      this.#unknown.share.textContent = percent(answer.unknown_score);
-      this.#unknown.node.classList.toggle("winner", Boolean(answer.unknown));
-      this.#unknown.mark.style.insetInlineStart = `${100 * this.#model.unknown_threshold}%`;
-    }
+    this.#showUnknown(answer);
     this.#arrange(!live);
+  }
+
+  /** In words: it is no share, so it must not look like one that adds up with those of the classes. */
+  #showUnknown(answer) {
+    const { node, words } = this.#unknown;
+    const score = answer?.unknown_score ?? null;
+    node.hidden = score === null || !this.#rows.size;
+    if (node.hidden) return;
+    const unusual = `less usual than ${percent(score)} of the known images`;
+    words.textContent = answer.unknown ? `Yes: ${unusual}` : score < 0.5 ? "No: as usual as the known images" : `No: ${unusual}`;
+    node.classList.toggle("winner", Boolean(answer.unknown));
+    node.title = `An image less usual than ${percent(this.#model.unknown_threshold)} of the known images is called unknown.`;
   }
 
   /** How many frames were taught since a class is held. */
@@ -182,16 +189,12 @@ export class Classes extends Emitter {
 /** How much a class has been taught, and how it did when it was tested before learning. */
 function about({ count, tested, right }) {
   const images = count === null ? "" : counted(count, "image");
-  if (!tested) return count < 3 ? `${images}: barely known` : images;
+  if (!tested) return count !== null && count < 3 ? `${images}: add more` : images;
   return `${images}, ${right} of ${tested} right`;
 }
 
 function unknownRow() {
-  const fill = el("span", { class: "fill" });
-  const mark = el("span", { class: "mark" });
-  const share = el("span", { class: "share" });
-  const names = el("div", { class: "names" }, el("span", { class: "name" }, "unknown"));
-  const title = "How unlike everything learned so far this looks. Beyond the mark it is called unknown.";
-  const node = el("li", { class: "class unknown", title, hidden: true }, el("kbd"), names, el("div", { class: "bar" }, fill, mark), share);
-  return { node, fill, share, mark };
+  const words = el("span", { class: "unknown-words small" });
+  const node = el("li", { class: "class unknown", hidden: true }, el("kbd"), el("span", { class: "name" }, "unknown?"), words);
+  return { node, words };
 }

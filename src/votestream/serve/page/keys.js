@@ -1,7 +1,7 @@
-// Number keys teach the class in that row, for as long as they are held. U takes back the newest change; Ctrl-A
-// selects all images of the batch.
+// Number keys teach the class in that row, for as long as they are held. U takes back the newest change, Ctrl-A
+// selects all images of the batch, ? opens the help.
 
-export function listenForKeys({ press, release, undo, selectAll }) {
+export function listenForKeys({ press, release, undo, selectAll, help }) {
   let down = null;
   document.addEventListener("keydown", (event) => {
     const ctrl = event.ctrlKey || event.metaKey;
@@ -12,6 +12,8 @@ export function listenForKeys({ press, release, undo, selectAll }) {
       press(Number(event.key));
     } else if (event.key.toLowerCase() === "u") {
       undo();
+    } else if (event.key === "?") {
+      help();
     }
   });
   const up = (event) => {

@@ -1,6 +1,6 @@
 // The last lessons, newest first, each with what the model thought before and a way to take it back.
 
-import { $, arrange, el, percent } from "./dom.js";
+import { $, arrange, chance, el } from "./dom.js";
 import { thumbs } from "./pictures.js";
 
 const tiles = new Map();
@@ -46,5 +46,5 @@ function title(each) {
 function before({ kind, label, was }) {
   if (kind !== "learn") return kind === "rename" ? "renamed" : "forgotten";
   if (!was) return "the first image";
-  return was.label === label ? `knew it, ${percent(was.confidence)}` : `was: ${was.label} ${percent(was.confidence)}`;
+  return was.label === label ? `knew it, ${chance(was.confidence)}` : `was: ${was.label} ${chance(was.confidence)}`;
 }

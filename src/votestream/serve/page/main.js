@@ -9,8 +9,8 @@ import * as changes from "./changes.js";
 import { openMenu } from "./class_menu.js";
 import { Classes } from "./classes.js";
 import { Connection } from "./connection.js";
-import { askText } from "./dialogs.js";
-import { $, counted, el, percent, size, tell } from "./dom.js";
+import { askText, show } from "./dialogs.js";
+import { $, chance, counted, el, size, tell } from "./dom.js";
 import { listenForFiles, pick } from "./intake.js";
 import { listenForKeys } from "./keys.js";
 import { showLessons } from "./lessons.js";
@@ -119,7 +119,7 @@ let oldAnswers = 0; // images asked about were answered before this lesson
 function learned(told) {
   oldAnswers = told.lesson;
   const { label, new_class: isNew, was } = told;
-  announce(`Learned as ${label}. ${isNew || !was ? "A new class." : `Before: ${was.label} ${percent(was.confidence)}.`}`);
+  announce(`Learned as ${label}. ${isNew || !was ? "A new class." : `Before: ${was.label} ${chance(was.confidence)}.`}`);
   connection.refresh();
 }
 
@@ -241,6 +241,7 @@ listenForKeys({
   },
   release,
   selectAll: () => batch.selectAll(),
+  help: () => show($("help")),
 });
 
 classes.on("menu", ({ label, button }) => {
@@ -254,7 +255,8 @@ classes.on("menu", ({ label, button }) => {
 });
 
 $("record-button").onclick = () => openRecord(connection.model);
-$("download-button").onclick = () => download(connection.model).catch((error) => notices.trouble(error.message));
+$("download-button").onclick = () => download(connection.model);
+$("help-button").onclick = () => show($("help"));
 
 async function chooseModel() {
   const { models } = await api.models();

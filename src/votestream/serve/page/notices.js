@@ -46,6 +46,9 @@ export function trouble(words) {
   troubleTimer = setTimeout(() => tell($("trouble"), ""), 10_000);
 }
 
+/** Something is under way; no words: it is over. */
+export const busy = (words) => tell($("busy"), words);
+
 function progress(queue) {
   $("work").hidden = queue.total < 2;
   const verb = queue.kind === "predict" ? "Looking at" : "Learning";

@@ -104,6 +104,7 @@ def open_page(browser) -> Iterator[Callable[..., ThePage]]:
             if message.type in ("error", "warning") and not any(part in message.text for part in expected):
                 errors.append(message.text)
 
+        page.on("filechooser", lambda _: None)  # from now on, and not once a test has begun to wait for one
         page.on("console", heard)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: foreign.append(request.url) if own not in request.url else None)

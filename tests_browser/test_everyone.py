@@ -54,6 +54,7 @@ def test_everything_can_be_done_with_the_keyboard(page, model):
     tab_to(page, "More for leaf")
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.keyboard.type("tree")
     page.keyboard.press("Enter")

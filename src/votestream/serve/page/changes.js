@@ -34,9 +34,14 @@ export async function forget({ label, count }) {
 /** Whether it could be taken back. */
 export async function undo(each, done) {
   return attempt(async () => {
-    const told = await api.undo(each?.lesson ?? null, randomKey());
-    announce(`Taken back: ${told.undone.label ?? "the last lesson"}`);
-    done(told);
+    try {
+      const told = await api.undo(each?.lesson ?? null, randomKey());
+      announce(`Taken back: ${told.undone.label ?? "the last lesson"}`);
+      done(told.undone);
+    } catch (error) {
+      if (error.message.includes("taken back already")) done({ lesson: each.lesson }); // on another page
+      throw error;
+    }
   });
 }
 

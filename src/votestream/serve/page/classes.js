@@ -3,10 +3,12 @@
 import { cannotKnow } from "./certainty.js";
 import { $, Emitter, arrange, chance, counted, el, percent, tell } from "./dom.js";
 import { makeHoldable } from "./holding.js";
+import { photos } from "./photos.js";
 
 const STEADY = 12; // up to so many classes keep their order; of more, the likeliest come first
 const MOST_ROWS = 200;
 const REORDER_EVERY = 1000;
+const STRIP = 3; // photos of a class in its row
 
 export class Classes extends Emitter {
   #rows = new Map();
@@ -19,7 +21,7 @@ export class Classes extends Emitter {
   #selected = [];
   #unknown = unknownRow();
 
-  /** Fires "press", "release" and "tap" with a label, "rename" with {label, to}, "menu" with {label, button}. */
+  /** Fires "press", "release", "tap" and "photos" with a label, "rename" with {label, to}, "menu" with {label, button}. */
   constructor() {
     super();
     $("search").oninput = () => this.#arrange(true);
@@ -38,11 +40,23 @@ export class Classes extends Emitter {
       const row = this.#rows.get(each.label);
       row.about.textContent = about(each);
     }
+    this.showPhotos();
     $("search-row").hidden = model.classes.length <= STEADY;
     if ($("search-row").hidden) $("search").value = "";
     $("known-names").replaceChildren(...model.classes.map((each) => el("option", { value: String(each.label) })));
     this.#arrange(labels.size !== this.#order.length || !model.classes.every((each) => this.#order.includes(each.label)));
     this.setMode(this.#mode, this.#enabled, this.#selected);
+  }
+
+  /** The newest photos of each class, which lead to all of them. */
+  showPhotos() {
+    for (const [label, { photos: button }] of this.#rows) {
+      const urls = photos.of(label).slice(0, STRIP).map((photo) => photos.url(photo.lesson));
+      button.hidden = !urls.length;
+      const shown = [...button.children].map((image) => image.src);
+      if (String(shown) === String(urls)) continue;
+      button.replaceChildren(...urls.map((src) => el("img", { src, alt: "" })));
+    }
   }
 
   /** "idle", "camera" or "picture" decides what the buttons do and say; `selected` are the images they would teach. */
@@ -164,14 +178,17 @@ export class Classes extends Emitter {
       "⋯",
     );
     more.onclick = () => this.fire("menu", { label, button: more });
-    const names = el("div", { class: "names" }, el("div", { class: "title" }, name, added), about);
+    const photos = el("button", { type: "button", class: "photos", "aria-label": `Photos of ${label}`, hidden: true });
+    photos.onclick = () => this.fire("photos", label);
+    const text = el("div", { class: "text" }, el("div", { class: "title" }, name, added), about);
+    const names = el("div", { class: "names" }, text, photos);
     name.ondblclick = () => this.startRename(label);
     const node = el("li", { class: "class" }, key, names, el("div", { class: "bar" }, fill), share, teach, more);
     node.onkeydown = (event) => {
       if (event.key === "F2") this.startRename(label);
     };
     node.dropLabel = label;
-    return { node, key, name, about, added, fill, share, teach, more };
+    return { node, key, name, about, added, fill, share, teach, more, photos };
   }
 
   #teachButton(label) {
@@ -190,7 +207,7 @@ export class Classes extends Emitter {
 function about({ count, tested, right }) {
   const images = count === null ? "" : counted(count, "image");
   if (!tested) return count !== null && count < 3 ? `${images}: add more` : images;
-  return `${images}, ${right} of ${tested} right`;
+  return `${images}, ${right}/${tested} right`;
 }
 
 function unknownRow() {

@@ -1,7 +1,7 @@
 // The last lessons, newest first, each with what the model thought before and a way to take it back.
 
 import { $, arrange, chance, el } from "./dom.js";
-import { thumbs } from "./pictures.js";
+import { photos } from "./photos.js";
 
 const tiles = new Map();
 
@@ -11,7 +11,7 @@ export function showLessons(model, enabled, undo) {
   const nodes = recent.map((each) => {
     if (!tiles.has(each.lesson)) tiles.set(each.lesson, newTile(each, undo));
     const tile = tiles.get(each.lesson);
-    const url = thumbs.get(each.lesson);
+    const url = photos.url(each.lesson);
     tile.image.hidden = !url;
     if (url && tile.image.src !== url) tile.image.src = url;
     tile.node.classList.toggle("undone", each.undone);

@@ -7,6 +7,7 @@ import { Batch } from "./batch.js";
 import { Camera } from "./camera.js";
 import * as changes from "./changes.js";
 import { openMenu } from "./class_menu.js";
+import { ClassPhotos } from "./class_photos.js";
 import { Classes } from "./classes.js";
 import { Connection } from "./connection.js";
 import { askText, show } from "./dialogs.js";
@@ -17,7 +18,7 @@ import { showLessons } from "./lessons.js";
 import { Live } from "./live.js";
 import { setUpNewClass, showNewClass } from "./new_class.js";
 import * as notices from "./notices.js";
-import { thumbs } from "./pictures.js";
+import { photos } from "./photos.js";
 import { Queue } from "./queue.js";
 import { openRecord, showSpark } from "./record.js";
 import { download, offerPhone } from "./sharing.js";
@@ -31,6 +32,7 @@ const classes = new Classes();
 const known = () => connection.model?.classes ?? [];
 const batch = new Batch(queue, known, undo);
 const stage = new Stage(camera);
+const classPhotos = new ClassPhotos({ enabled: () => ready(), takeBack: undo, teach: (label, files) => teachFiles(label, files) });
 
 /** What a class's button does: "camera" holds it, "picture" teaches the selected images, "idle" asks for images. */
 const teachMode = () => (stage.mode === "picture" && !batch.selected.length ? "idle" : stage.mode);
@@ -55,6 +57,8 @@ function render() {
   showSpark(model.track);
   notices.state(model);
   classes.setModel(model);
+  classPhotos.setModel(model);
+  photos.follow(model);
   showLessons(model, ready(), undo);
   renderMode();
   renewAnswers();
@@ -69,7 +73,7 @@ function summary({ images, classes: all }) {
 function kept(model) {
   const what = /candidates|knn|er_/.test(model.learner.name) ? "feature vectors" : "statistics";
   const undoable = model.undo_reaches ? `, and for undo the features of the last ${counted(model.undo_reaches, "lesson")}` : "";
-  return `The server keeps no image. It keeps ${what} of ${counted(model.classes.length, "class", "classes")}, ${size(model.bytes)}${undoable}. Thumbnails are only in this page. ${model.remarks.join(" ")}`;
+  return `The server keeps no image. It keeps ${what} of ${counted(model.classes.length, "class", "classes")}, ${size(model.bytes)}${undoable}. Small copies of photos are only in this browser. ${model.remarks.join(" ")}`;
 }
 
 function renderMode() {
@@ -129,9 +133,9 @@ function renewAnswers() {
   batch.refresh();
 }
 
-const withThumbs = (item, lesson) => lesson && thumbs.make(lesson.lesson, item.file).then(() => render());
+const keepPhoto = (item, lesson) => lesson && photos.add(lesson.lesson, lesson.label, item.file);
 const items = (files) => files.map((file) => ({ file }));
-const teachFiles = (label, files) => queue.learn(label, items(files), withThumbs);
+const teachFiles = (label, files) => queue.learn(label, items(files), keepPhoto);
 
 queue.on("taught", learned);
 queue.on("idle", renewAnswers);
@@ -193,7 +197,7 @@ batch.on("select", (item) => {
   showAnswer(item.answer, known());
   classes.setAnswer(item.answer);
 });
-batch.on("taught", ({ item, lesson }) => withThumbs(item, lesson));
+batch.on("taught", ({ item, lesson }) => keepPhoto(item, lesson));
 stage.on("mode", () => {
   if (stage.mode === "camera") {
     batch.clear();
@@ -216,7 +220,7 @@ listenForFiles({
   ready: () => connection.here, // while the server gets ready, files wait
   known,
   teach: teachFiles,
-  teachClasses: (found) => queue.learnClasses(new Map([...found].map(([label, files]) => [label, items(files)])), withThumbs),
+  teachClasses: (found) => queue.learnClasses(new Map([...found].map(([label, files]) => [label, items(files)])), keepPhoto),
   ask: askAbout,
 });
 
@@ -225,8 +229,9 @@ listenForFiles({
 /** Take a lesson back, or without one the newest change. Whether it could be. */
 async function undo(each) {
   if (!ready()) return false;
-  return changes.undo(each, (told) => {
-    batch.undone(told.undone.lesson);
+  return changes.undo(each, ({ lesson }) => {
+    batch.undone(lesson);
+    photos.remove(lesson);
     connection.refresh();
   });
 }
@@ -244,9 +249,19 @@ listenForKeys({
   help: () => show($("help")),
 });
 
+let photosShown = 0;
+photos.on("change", () => {
+  clearTimeout(photosShown);
+  photosShown = setTimeout(() => {
+    classes.showPhotos();
+    if (connection.model) showLessons(connection.model, ready(), undo);
+  }, 100);
+});
+classes.on("photos", (label) => classPhotos.open(label));
 classes.on("menu", ({ label, button }) => {
   const about = known().find((each) => each.label === label);
   const acts = {
+    "menu-photos": () => classPhotos.open(label),
     "menu-add": () => pick($("file-input"), (files) => teachFiles(label, files)),
     "menu-rename": () => classes.startRename(label),
     "menu-forget": () => changes.forget(about),

@@ -21,7 +21,7 @@ def test_labels_are_text_and_never_markup(page, model):
     page.expect_count(HOSTILE, 3)
     page.drop("#stage", uploads("leaf", 2, start=30))
     expect(page.locator("#batch-list li").filter(has_text="…")).to_have_count(0)
-    page.locator("#why summary").click()
+    page.locator("#why > summary").click()
     page.get_by_role("button", name="right lately").click()
     expect(page.locator("#record")).to_contain_text(f"{HOSTILE} was taken for brick")
     page.keyboard.press("Escape")
@@ -146,7 +146,7 @@ def test_words_stand_out_from_their_ground(model, open_page, scheme):
     page.drop(page.row("brick"), uploads("leaf", 1, start=30))
     page.drop("#stage", uploads("leaf", 2, start=20))
     expect(page.locator("#batch-list li").filter(has_text="…")).to_have_count(0)
-    page.locator("#why summary").click()
+    page.locator("#why > summary").click()
     assert page.evaluate(CONTRAST) == []
     page.get_by_role("button", name="right lately").click()
     assert page.evaluate(CONTRAST) == []

@@ -107,6 +107,8 @@ export const predictFrame = (blob, top) =>
   answered(`${root}predict?${query({ top })}`, { method: "POST", body: blob, limit: 30_000 });
 export const predict = (files, top, signal) =>
   patiently(`${root}predict?${query({ top })}`, { method: "POST", body: formOf(files), signal });
+/** The first file is explained, the others are compared with it. */
+export const explain = (files) => answered(`${root}explain`, { method: "POST", body: formOf(files), limit: 60_000 });
 export const undo = (lesson, key) => patiently(`${root}undo`, { method: "POST", json: { lesson }, key });
 export const rename = (label, to, merge, key) =>
   patiently(`${classPath(label)}/rename`, { method: "POST", json: { to, merge }, key });

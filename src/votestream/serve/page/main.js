@@ -23,6 +23,7 @@ import { Queue } from "./queue.js";
 import { openRecord, showSpark } from "./record.js";
 import { download, offerPhone } from "./sharing.js";
 import { Stage } from "./stage.js";
+import { showWhy } from "./why.js";
 
 const connection = new Connection();
 const queue = new Queue();
@@ -96,6 +97,7 @@ function renderMode() {
 
 function showNothing() {
   showAnswer(null);
+  showWhy(null);
   classes.setAnswer(null);
 }
 
@@ -147,6 +149,7 @@ live.on("refused", notices.trouble);
 live.on("answer", (answer) => {
   if (stage.mode !== "camera") return;
   showAnswer(answer, known(), true);
+  showWhy(answer, connection.model, { key: "camera", image: async () => new File([await camera.frame()], "frame.jpg") });
   classes.setAnswer(answer, true);
 });
 
@@ -195,6 +198,8 @@ batch.on("select", (item) => {
   renderMode();
   if (!item?.answer) return stage.mode === "camera" ? undefined : showNothing();
   showAnswer(item.answer, known());
+  const { file, taught } = item;
+  showWhy(item.answer, connection.model, { key: `${item.id}, ${item.answer.lesson}`, image: async () => file, lesson: taught?.lesson });
   classes.setAnswer(item.answer);
 });
 batch.on("taught", ({ item, lesson }) => keepPhoto(item, lesson));

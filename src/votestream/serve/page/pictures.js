@@ -31,7 +31,7 @@ export async function sendable(file) {
 }
 
 /** Null where this browser cannot show the file; the server may still be able to read it. */
-async function opened(blob) {
+export async function opened(blob) {
   try {
     return await createImageBitmap(blob);
   } catch {

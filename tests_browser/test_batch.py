@@ -126,6 +126,21 @@ def test_a_batch_is_selected_taught_moved_and_taken_back_with_the_keyboard(batch
     assert model.counts() == {"brick": 6, "leaf": 6}
 
 
+def test_the_field_of_a_new_class_says_what_it_would_take(page):
+    field = page.locator("#new-name")
+    expect(field).to_have_attribute("placeholder", "New class")
+    page.drop("#stage", uploads("water", 3))
+    expect(field).to_have_attribute("placeholder", "New class for these 3 images")
+    page.locator("#batch-list li").first.click()
+    expect(field).to_have_attribute("placeholder", "New class for this image")
+    expect(page.locator("#new-button")).to_have_text("Learn this image")
+
+
+def test_a_new_class_whose_name_differs_only_in_case_is_pointed_out(page):
+    page.teach("Leaf", uploads("water", 2))
+    expect(page.get_by_role("alert").filter(has_text="there is leaf too")).to_be_visible()
+
+
 def test_a_batch_larger_than_the_grid_is_taught_whole(page, model):
     page.drop("#stage", [*uploads("water", 105), *uploads("water", 105, start=200)])
     expect(page.locator("#batch-list")).to_contain_text("and 10 more images")

@@ -106,6 +106,43 @@ def test_an_undone_lesson_leaves_no_photo(taught):
     assert taught.evaluate(STORED) == 6
 
 
+def test_photos_that_undo_no_longer_reaches_can_only_be_looked_at(taught, model):
+    def aged(route) -> None:
+        answer = route.fetch()
+        route.fulfill(json={**answer.json(), "undo_reaches": 2})
+
+    taught.route(f"{model.routes}model", aged)
+    taught.reload()
+    dialog = look(taught, "leaf")
+    expect(dialog).to_contain_text("1 photo can only be looked at")
+    taught.keyboard.press("ControlOrMeta+a")
+    dialog.get_by_role("button", name="Delete").click()
+    taught.get_by_role("dialog", name="Delete 2 photos of leaf?").get_by_role("button", name="Delete").click()
+    taught.expect_count("leaf", 7)
+    expect(tiles(dialog)).to_have_count(1)
+
+
+FILL = """() => new Promise((done) => {
+  const open = indexedDB.open("votestream", 1);
+  open.onsuccess = () => {
+    const transaction = open.result.transaction("photos", "readwrite");
+    for (let lesson = 1; lesson <= 2500; lesson++) {
+      transaction.objectStore("photos").put({ model: "another", lesson, label: "x", blob: new Blob(["x"]), at: lesson });
+    }
+    transaction.oncomplete = () => { open.result.close(); done(); };
+  };
+})"""
+
+
+def test_at_most_two_thousand_photos_are_kept_and_the_oldest_go_first(taught):
+    taught.evaluate(FILL)
+    taught.teach("leaf", uploads("leaf", 1, start=50))
+    taught.wait_until(f"({STORED})().then((n) => n <= 2000)")
+    assert taught.evaluate(STORED) == 2000
+    taught.reload()
+    expect(tiles(look(taught, "leaf"))).to_have_count(4)
+
+
 def test_photos_need_not_be_kept(taught):
     dialog = look(taught, "leaf")
     dialog.get_by_role("checkbox", name="Keep small copies").uncheck()

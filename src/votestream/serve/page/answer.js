@@ -24,10 +24,10 @@ export function showAnswer(answer, classes, steady = false) {
 }
 
 /** Until the first answer comes. */
-export function showLooking() {
+export function showWaiting() {
   $("answer").hidden = false;
   $("answer").classList.remove("unknown");
-  words("Looking …", "", "");
+  words("Predicting …", "", "");
   $("answer-next").textContent = "";
 }
 

@@ -1,5 +1,7 @@
 // Whether a percentage means anything yet. With one class, or a class of one image, it would always be near 100 %.
 
+import { chance } from "./dom.js";
+
 /** Why the answer's percentage says nothing, in a sentence; null where it does say something. */
 export function cannotKnow(answer, classes) {
   if (classes.length === 1) {
@@ -9,5 +11,8 @@ export function cannotKnow(answer, classes) {
   const single = [first, second].find((each) => each && countOf(each.label, classes) === 1);
   return single ? `It cannot know yet how sure this is: ${single.label} has one image. Add more.` : null;
 }
+
+/** What was predicted before an image was learned. While there was one class, it could be nothing else. */
+export const guessed = ({ label, confidence }) => (confidence === 1 ? String(label) : `${label} ${chance(confidence)}`);
 
 const countOf = (label, classes) => classes.find((each) => each.label === label)?.count;

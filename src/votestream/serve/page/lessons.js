@@ -1,6 +1,7 @@
 // The last lessons, newest first, each with what the model thought before and a way to take it back.
 
-import { $, arrange, chance, el } from "./dom.js";
+import { guessed } from "./certainty.js";
+import { $, arrange, el } from "./dom.js";
 import { photos } from "./photos.js";
 
 const tiles = new Map();
@@ -45,6 +46,6 @@ function title(each) {
 /** What the model thought before it learned this. */
 function before({ kind, label, was }) {
   if (kind !== "learn") return kind === "rename" ? "renamed" : "forgotten";
-  if (!was) return "the first image";
-  return was.label === label ? `knew it, ${chance(was.confidence)}` : `was: ${was.label} ${chance(was.confidence)}`;
+  if (!was) return "first images";
+  return `${was.label === label ? "right" : "was"}: ${guessed(was)}`;
 }

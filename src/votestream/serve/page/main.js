@@ -1,17 +1,18 @@
 // Brings the parts together: who is told what when something happens.
 
 import { announce } from "./announce.js";
-import { showAnswer, showLooking } from "./answer.js";
+import { showAnswer, showWaiting } from "./answer.js";
 import * as api from "./api.js";
 import { Batch } from "./batch.js";
 import { Camera } from "./camera.js";
 import * as changes from "./changes.js";
+import { guessed } from "./certainty.js";
 import { openMenu } from "./class_menu.js";
 import { ClassPhotos } from "./class_photos.js";
 import { Classes } from "./classes.js";
 import { Connection } from "./connection.js";
 import { askText, show } from "./dialogs.js";
-import { $, chance, counted, el, size, tell } from "./dom.js";
+import { $, counted, el, size, tell } from "./dom.js";
 import { listenForFiles, pick } from "./intake.js";
 import { listenForKeys } from "./keys.js";
 import { showLessons } from "./lessons.js";
@@ -83,8 +84,9 @@ function renderMode() {
   const mode = teachMode();
   const n = batch.selected.length;
   classes.setMode(mode, ready(), batch.selected);
-  const learn = n > 1 ? `Learn ${counted(n, "image")}` : "Learn";
-  const placeholder = !empty ? "New class" : mode === "idle" ? "Name of the first class" : "What is this?";
+  const learn = n > 1 ? `Learn ${counted(n, "image")}` : "Learn this image";
+  const which = mode !== "picture" ? "New class" : `New class for ${n > 1 ? `these ${counted(n, "image")}` : "this image"}`;
+  const placeholder = !empty ? which : mode === "idle" ? "Name of the first class" : "What is this?";
   showNewClass({ idle: "Add images", camera: "Hold to teach", picture: learn }[mode], placeholder, ready());
   $("idle-words").textContent = touch ? "Show it an image" : "Drop or paste images here";
   const words = {
@@ -125,7 +127,9 @@ let oldAnswers = 0; // images asked about were answered before this lesson
 function learned(told) {
   oldAnswers = told.lesson;
   const { label, new_class: isNew, was } = told;
-  announce(`Learned as ${label}. ${isNew || !was ? "A new class." : `Before: ${was.label} ${chance(was.confidence)}.`}`);
+  announce(`Learned as ${label}. ${isNew || !was ? "A new class." : `Before: ${guessed(was)}.`}`);
+  const twin = told.lessons?.find((each) => each.similar) ?? told;
+  if (twin.similar) notices.trouble(`${twin.label} is a new class, and there is ${twin.similar} too. Rename one of them to merge both.`);
   connection.refresh();
 }
 
@@ -209,7 +213,7 @@ stage.on("mode", () => {
     live.run();
   }
   showNothing();
-  if (stage.mode === "camera" && known().length) showLooking();
+  if (stage.mode === "camera" && known().length) showWaiting();
   renderMode();
 });
 stage.on("close", () => batch.clear());

@@ -111,6 +111,8 @@ class Photos extends Emitter {
 
   async #open(identity) {
     this.#model = identity;
+    this.#photos.clear();
+    this.#changes.clear();
     this.#store ??= opened();
     const database = await this.#store;
     const rows = database ? await asked(photosOf(database).getAll(IDBKeyRange.bound([identity], [identity, []]))) : [];

@@ -119,6 +119,6 @@ function pair(items, results, problems, each) {
 /** What to say of the files of a request that was refused as a whole. */
 function refusals(error, batch, kind) {
   if (error.problems?.length) return error.problems;
-  const not = kind === "learn" ? "not learned" : "not looked at";
+  const not = kind === "learn" ? "not learned" : "not predicted";
   return batch.map(({ file }) => ({ file: file.name, problem: `${not}: ${error.message}` }));
 }

@@ -37,7 +37,7 @@ async function explain() {
   const { label } = answer;
   told = key;
   tell($("why-confused"), mixUps(label, model.track));
-  tell($("why-words"), "Looking for the places that count …");
+  tell($("why-words"), "Finding the places that count …");
   const others = likely();
   try {
     const file = await subject.image();

@@ -15,7 +15,7 @@ def test_with_one_class_the_page_says_that_it_cannot_know_yet(empty):
     empty.teach("leaf", uploads("leaf", 5))
     empty.drop("#stage", uploads("brick", 2))
     expect(empty.locator("#answer-next")).to_contain_text("cannot know yet: leaf is the only class so far")
-    expect(empty.locator("#batch-list li")).to_contain_text(["cannot know yet"] * 2)
+    expect(empty.locator("#batch-list li")).to_contain_text(["not sure yet"] * 2)
     assert "%" not in empty.locator("main").inner_text()
 
 

@@ -187,7 +187,7 @@ export class Batch extends Emitter {
   /** Tiles do not move under a hand that points at them. */
   #arrange(now = false) {
     const list = $("batch-list");
-    if (!now && (list.matches(":hover") || list.querySelector(":focus"))) return;
+    if (!now && this.#byHand && (list.matches(":hover") || list.querySelector(":focus"))) return;
     this.#order = this.#items.toSorted((a, b) => rank(a) - rank(b));
     this.#grid.show(this.#order);
   }
@@ -223,5 +223,5 @@ function said({ taught, pending, useless, answer }, classes) {
   if (pending) return ["…", "learning"];
   if (!answer || !classes.length) return [classes.length ? "…" : "", ""];
   if (answer.unknown) return ["unknown", ""];
-  return [String(answer.label), cannotKnow(answer, classes) ? "cannot know yet" : chance(answer.confidence)];
+  return [String(answer.label), cannotKnow(answer, classes) ? "not sure yet" : chance(answer.confidence)];
 }

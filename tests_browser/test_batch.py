@@ -141,6 +141,21 @@ def test_a_new_class_whose_name_differs_only_in_case_is_pointed_out(page):
     expect(page.get_by_role("alert").filter(has_text="there is leaf too")).to_be_visible()
 
 
+def test_a_batch_whose_learning_is_stopped_can_be_taught_again(page, model):
+    page.drop("#stage", uploads("water", 60))
+    page.fill("#new-name", "water")
+    page.press("#new-name", "Enter")
+    page.wait_until("document.querySelectorAll('#batch-list .dim').length >= 6")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("progressbar")).to_be_hidden()
+    expect(page.locator("#batch-list li").filter(has_text="learning")).to_have_count(0)
+    expect(page.locator("#batch-list li").filter(has_text="not usable")).to_have_count(0)
+    page.get_by_role("button", name="not learned").click()
+    page.row("water").locator(".teach").click()
+    expect(page.locator("#batch-list .dim")).to_have_count(60, timeout=20_000)
+    assert model.counts()["water"] >= 60
+
+
 def test_a_batch_larger_than_the_grid_is_taught_whole(page, model):
     page.drop("#stage", [*uploads("water", 105), *uploads("water", 105, start=200)])
     expect(page.locator("#batch-list")).to_contain_text("and 10 more images")

@@ -127,7 +127,8 @@ FILL = """() => new Promise((done) => {
   open.onsuccess = () => {
     const transaction = open.result.transaction("photos", "readwrite");
     for (let lesson = 1; lesson <= 2500; lesson++) {
-      transaction.objectStore("photos").put({ model: "another", lesson, label: "x", blob: new Blob(["x"]), at: lesson });
+      const blob = new Blob(["x"]);
+      transaction.objectStore("photos").put({ model: "another", lesson, label: "x", blob, at: lesson });
     }
     transaction.oncomplete = () => { open.result.close(); done(); };
   };

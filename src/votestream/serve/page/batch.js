@@ -64,8 +64,8 @@ export class Batch extends Emitter {
     if (!this.#classes().length || !items.length) return;
     this.#queue.predict(items, quiet, (item, answer) => {
       if (!this.#items.includes(item)) return;
-      item.answer = answer;
-      item.useless = !answer;
+      item.answer = answer ?? item.answer;
+      item.useless = answer === null;
       this.#answered();
     });
   }
@@ -95,8 +95,8 @@ export class Batch extends Emitter {
     }
     this.#queue.learn(label, movable, (item, lesson) => {
       item.pending = false;
-      item.taught = lesson;
-      item.useless = !lesson;
+      item.taught = lesson ?? null;
+      item.useless = lesson === null;
       this.fire("taught", { item, lesson });
       this.#changed();
     });

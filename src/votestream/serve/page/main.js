@@ -75,7 +75,8 @@ function summary({ images, classes: all }) {
 function kept(model) {
   const what = /candidates|knn|er_/.test(model.learner.name) ? "feature vectors" : "statistics";
   const undoable = model.undo_reaches ? `, and for undo the features of the last ${counted(model.undo_reaches, "lesson")}` : "";
-  return `The server keeps no image. It keeps ${what} of ${counted(model.classes.length, "class", "classes")}, ${size(model.bytes)}${undoable}. Small copies of photos are only in this browser. ${model.remarks.join(" ")}`;
+  const classes = counted(model.classes.length, "class", "classes");
+  return `The server keeps no image. It keeps ${what} of ${classes}, ${size(model.bytes)}${undoable}. Small copies of photos are only in this browser. ${model.remarks.join(" ")}`;
 }
 
 function renderMode() {
@@ -89,12 +90,21 @@ function renderMode() {
   const placeholder = !empty ? which : mode === "idle" ? "Name of the first class" : "What is this?";
   showNewClass({ idle: "Add images", camera: "Hold to teach", picture: learn }[mode], placeholder, ready());
   $("idle-words").textContent = touch ? "Show it an image" : "Drop or paste images here";
-  const words = {
-    idle: stage.mode === "picture" ? "Select images to teach them, or to move them to another class." : touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.",
-    camera: touch ? "Hold a button while you show the thing. A tap teaches one frame." : "Hold a button or its number key while you show the thing. U takes the last lesson back.",
-    picture: `${n > 1 ? "All selected images become the class you choose." : "Wrong? Choose the right class."}${touch ? "" : " Keys: the number of a class, Ctrl-A for all images, U to undo."}`,
-  };
-  tell($("hint"), empty || connection.model.following ? "" : words[mode]);
+  tell($("hint"), empty || connection.model.following ? "" : hint(mode, n, touch));
+}
+
+/** What can be done now, with so many images selected. */
+function hint(mode, n, touch) {
+  if (mode === "camera") {
+    const keys = "Hold a button or its number key while you show the thing. U takes the last lesson back.";
+    return touch ? "Hold a button while you show the thing. A tap teaches one frame." : keys;
+  }
+  if (mode === "picture") {
+    const words = n > 1 ? "All selected images become the class you choose." : "Wrong? Choose the right class.";
+    return touch ? words : `${words} Keys: the number of a class, Ctrl-A for all images, U to undo.`;
+  }
+  if (stage.mode === "picture") return "Select images to teach them, or to move them to another class.";
+  return touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.";
 }
 
 function showNothing() {

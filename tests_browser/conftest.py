@@ -21,7 +21,7 @@ from served import BACKBONE, Model, Served
 from the_page import ThePage
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-COPIES = 36  # models that one service holds for the tests, one for each
+COPIES = 60  # models that one service holds for the tests, one for each
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,6 +104,7 @@ def open_page(browser) -> Iterator[Callable[..., ThePage]]:
             if message.type in ("error", "warning") and not any(part in message.text for part in expected):
                 errors.append(message.text)
 
+        page.on("filechooser", lambda _: None)  # from now on, and not once a test has begun to wait for one
         page.on("console", heard)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: foreign.append(request.url) if own not in request.url else None)

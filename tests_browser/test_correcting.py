@@ -11,7 +11,7 @@ from pictures import jpeg, upload, uploads
 
 def test_images_without_a_class_are_answered_in_a_list_with_the_unsure_ones_first(page):
     page.drop("#stage", [*uploads("brick", 3, start=40), *uploads("leaf", 3, start=40), *uploads("water", 2)])
-    tiles = page.locator("#asked-list li")
+    tiles = page.locator("#batch-list li")
     expect(tiles).to_have_count(8)
     expect(tiles.filter(has_text="…")).to_have_count(0)
 
@@ -20,7 +20,7 @@ def test_images_without_a_class_are_answered_in_a_list_with_the_unsure_ones_firs
 
     sure = [sureness(tile) for tile in tiles.all_inner_texts()]
     assert sure == sorted(sure)
-    expect(tiles.first.get_by_role("button")).to_have_attribute("aria-pressed", "true")
+    assert page.locator("#picture").get_attribute("alt") in tiles.first.get_attribute("aria-label")
 
 
 def test_what_is_unlike_everything_is_called_unknown_and_taught_as_a_new_class(page, model):
@@ -39,12 +39,14 @@ def test_what_is_unlike_everything_is_called_unknown_and_taught_as_a_new_class(p
 
 def test_one_tap_on_the_right_class_teaches_the_image_and_goes_to_the_next(page, model):
     page.drop("#stage", uploads("brick", 2, start=40))
-    expect(page.locator("#asked-list li").filter(has_text="…")).to_have_count(0)
+    expect(page.locator("#batch-list li").filter(has_text="…")).to_have_count(0)
+    page.locator("#batch-list li").first.click()
     before = page.locator("#picture").get_attribute("alt")
     page.row("brick").get_by_role("button", name="It is this: brick").click()
     page.expect_count("brick", 7)
     assert page.locator("#picture").get_attribute("alt") != before
-    expect(page.locator("#asked-list li").last).to_contain_text("learned")
+    expect(page.locator("#batch-list li").last).to_contain_text("learned")
+    expect(page.get_by_role("button", name="It is this: brick")).to_be_enabled()
     assert model.counts() == {"brick": 7, "leaf": 6}
 
 
@@ -52,7 +54,8 @@ def test_a_second_thought_about_an_image_takes_the_first_lesson_back(page, model
     page.drop("#stage", uploads("brick", 1, start=40))
     page.row("leaf").get_by_role("button", name="It is this: leaf").click()
     page.expect_count("leaf", 7)
-    page.row("brick").get_by_role("button", name="It is this: brick").click()
+    page.locator("#batch-list li").click()
+    page.row("brick").get_by_role("button", name="Move here: brick").click()
     page.expect_count("brick", 7)
     page.expect_count("leaf", 6)
     assert model.counts() == {"brick": 7, "leaf": 6}
@@ -62,7 +65,7 @@ def test_a_file_that_cannot_be_read_is_told_once_and_does_not_stop_the_others(pa
     page.drop("#stage", [*uploads("brick", 2, start=40), upload("plans.txt", b"hello", "text/plain")])
     expect(page.locator("#problems-list li")).to_have_count(1)
     expect(page.locator("#problems-list li")).to_contain_text("plans.txt")
-    expect(page.locator("#asked-list li").filter(has_text="…")).to_have_count(0)
+    expect(page.locator("#batch-list li").filter(has_text="…")).to_have_count(0)
     page.wait_for_timeout(500)
     expect(page.locator("#problems-list li")).to_have_count(1)
 
@@ -144,8 +147,9 @@ def test_the_track_record_shows_a_curve_and_what_is_mixed_up(page):
 def test_the_model_can_be_downloaded_and_loaded(page, tmp_path):
     import votestream as vs
 
+    page.get_by_role("button", name="Download").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
+        page.get_by_role("button", name="Model file").click()
     assert download.value.suggested_filename.startswith("shop-")
     download.value.save_as(tmp_path / "shop.safetensors")
     assert sorted(vs.load(tmp_path / "shop.safetensors").classes_) == ["brick", "leaf"]

@@ -26,7 +26,7 @@ def test_a_token_is_taken_from_the_address_and_hidden_and_without_it_the_page_as
     page = open_page(shared.address)
     assert "token" not in page.url
     page.teach("leaf", uploads("leaf", 1))
-    expect(page.row("leaf").locator(".about")).to_have_text("1 image: barely known")
+    expect(page.row("leaf").locator(".about")).to_have_text("1 image: add more")
     page.reload()
     page.expect_count("leaf", 1)
     other = open_page(shared.address.split("#")[0], expected=("401",), ready="dialog[open]")

@@ -42,16 +42,17 @@ def test_everything_has_its_place_on_one_screen(empty, served, sample, screensho
     for label in ("airplane", "dog", "frog", "horse", "ship"):
         page.teach(label, sample(label, 16))
     page.drop("#stage", [*sample("frog", 3, 40), *sample("dog", 2, 44), *sample("ship", 2, 40), *sample("cat", 1, 41)])
-    expect(page.locator("#asked-list li").filter(has_text="…")).to_have_count(0)
+    expect(page.locator("#batch-list li").filter(has_text="…")).to_have_count(0)
     expect(page.locator("#work")).to_be_hidden()
     assert page.evaluate(OUTSIDE) == []
     screenshot(page, "page")
-    page.locator("#why summary").click()
-    expect(page.get_by_role("img", name="The vote.")).to_be_visible()
+    page.locator("#why > summary").click()
+    expect(page.get_by_role("img", name="The image with the places that speak for")).to_be_visible()
+    expect(page.locator("#why-nearest-list img")).to_have_count(4)
     page.emulate_media(color_scheme="dark")
     screenshot(page, "why")
     page.emulate_media(color_scheme="light")
-    page.locator("#why summary").click()
+    page.locator("#why > summary").click()
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     screenshot(page, "phone")

@@ -107,11 +107,14 @@ export const predictFrame = (blob, top) =>
   answered(`${root}predict?${query({ top })}`, { method: "POST", body: blob, limit: 30_000 });
 export const predict = (files, top, signal) =>
   patiently(`${root}predict?${query({ top })}`, { method: "POST", body: formOf(files), signal });
+/** The first file is explained, the others are compared with it. */
+export const explain = (files) => answered(`${root}explain`, { method: "POST", body: formOf(files), limit: 60_000 });
 export const undo = (lesson, key) => patiently(`${root}undo`, { method: "POST", json: { lesson }, key });
 export const rename = (label, to, merge, key) =>
   patiently(`${classPath(label)}/rename`, { method: "POST", json: { to, merge }, key });
 export const forget = (label, key) => patiently(classPath(label), { method: "DELETE", key });
-export const modelFile = async () => (await request(`${root}model/file`)).blob();
+/** What is downloaded: "file", "onnx" or "page". Packing may take minutes. */
+export const modelAs = async (kind) => (await request(`${root}model/${kind}`, { limit: 600_000 })).blob();
 export const addresses = () => answered("v1/addresses");
 export const qr = async () => (await request("v1/qr")).blob();
 

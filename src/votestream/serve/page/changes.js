@@ -31,11 +31,17 @@ export async function forget({ label, count }) {
   });
 }
 
+/** Whether it could be taken back. */
 export async function undo(each, done) {
-  await attempt(async () => {
-    const told = await api.undo(each?.lesson ?? null, randomKey());
-    announce(`Taken back: ${told.undone.label ?? "the last lesson"}`);
-    done(told);
+  return attempt(async () => {
+    try {
+      const told = await api.undo(each?.lesson ?? null, randomKey());
+      announce(`Taken back: ${told.undone.label ?? "the last lesson"}`);
+      done(told.undone);
+    } catch (error) {
+      if (error.message.includes("taken back already")) done({ lesson: each.lesson }); // on another page
+      throw error;
+    }
   });
 }
 
@@ -44,7 +50,9 @@ const imagesOf = ({ count }) => (count === null ? "" : ` (${counted(count, "imag
 async function attempt(change) {
   try {
     await change();
+    return true;
   } catch (error) {
     trouble(error.message);
+    return false;
   }
 }

@@ -1,11 +1,14 @@
 // The classes: what each one knows, its bar in the latest answer, and its button to teach it.
 
-import { $, Emitter, arrange, counted, el, percent, tell } from "./dom.js";
+import { cannotKnow } from "./certainty.js";
+import { $, Emitter, arrange, chance, counted, el, percent, tell } from "./dom.js";
 import { makeHoldable } from "./holding.js";
+import { photos } from "./photos.js";
 
 const STEADY = 12; // up to so many classes keep their order; of more, the likeliest come first
 const MOST_ROWS = 200;
 const REORDER_EVERY = 1000;
+const STRIP = 3; // photos of a class in its row
 
 export class Classes extends Emitter {
   #rows = new Map();
@@ -15,9 +18,10 @@ export class Classes extends Emitter {
   #orderedAt = 0;
   #mode = "idle";
   #enabled = false;
+  #selected = [];
   #unknown = unknownRow();
 
-  /** Fires "press", "release" and "tap" with a label, "rename" with {label, to}, "menu" with {label, button}. */
+  /** Fires "press", "release", "tap" and "photos" with a label, "rename" with {label, to}, "menu" with {label, button}. */
   constructor() {
     super();
     $("search").oninput = () => this.#arrange(true);
@@ -36,20 +40,36 @@ export class Classes extends Emitter {
       const row = this.#rows.get(each.label);
       row.about.textContent = about(each);
     }
+    this.showPhotos();
     $("search-row").hidden = model.classes.length <= STEADY;
     if ($("search-row").hidden) $("search").value = "";
     $("known-names").replaceChildren(...model.classes.map((each) => el("option", { value: String(each.label) })));
     this.#arrange(labels.size !== this.#order.length || !model.classes.every((each) => this.#order.includes(each.label)));
-    this.setMode(this.#mode, this.#enabled);
+    this.setMode(this.#mode, this.#enabled, this.#selected);
   }
 
-  /** "idle", "camera" or "picture" decides what the buttons do and say. */
-  setMode(mode, enabled) {
-    [this.#mode, this.#enabled] = [mode, enabled];
-    const words = { idle: "Add images", camera: "Hold to teach", picture: "It is this" }[mode];
+  /** The newest photos of each class, which lead to all of them. */
+  showPhotos() {
+    for (const [label, { photos: button }] of this.#rows) {
+      const urls = photos.of(label).slice(0, STRIP).map((photo) => photos.url(photo.lesson));
+      button.hidden = !urls.length;
+      const shown = [...button.children].map((image) => image.src);
+      if (String(shown) === String(urls)) continue;
+      button.replaceChildren(...urls.map((src) => el("img", { src, alt: "" })));
+    }
+  }
+
+  /** "idle", "camera" or "picture" decides what the buttons do and say; `selected` are the images they would teach. */
+  setMode(mode, enabled, selected) {
+    [this.#mode, this.#enabled, this.#selected] = [mode, enabled, selected];
+    const n = selected.length;
+    const moves = selected.some((item) => item.taught);
+    const picture = moves ? "Move here" : n > 1 ? `Learn ${n.toLocaleString("en")}` : "It is this";
+    const words = { idle: "Add images", camera: "Hold to teach", picture }[mode];
+    const aloud = mode === "picture" && n > 1 ? `${words}${moves ? ", " : " "}${moves ? counted(n, "image") : "images"}` : words;
     for (const [label, { teach }] of this.#rows) {
       if (teach.textContent !== words) teach.textContent = words;
-      teach.setAttribute("aria-label", `${words}: ${label}`);
+      teach.setAttribute("aria-label", `${aloud}: ${label}`);
       teach.disabled = !enabled;
     }
   }
@@ -58,21 +78,27 @@ export class Classes extends Emitter {
   setAnswer(answer, live = false) {
     this.#shares = new Map(answer?.probabilities.map((each) => [each.label, each.probability]) ?? []);
     const winner = answer && !answer.unknown ? answer.label : null;
-    const alone = this.#rows.size === 1;
+    const hidden = answer && cannotKnow(answer, this.#model.classes);
     for (const [label, row] of this.#rows) {
       const share = this.#shares.get(label) ?? 0;
-      row.fill.style.transform = `scaleX(${alone ? 0 : share})`;
-      row.share.textContent = answer && !alone && share >= 0.005 ? percent(share) : "";
+      row.fill.style.transform = `scaleX(${hidden ? 0 : share})`;
+      row.share.textContent = answer && !hidden && share >= 0.005 ? chance(share) : "";
       row.node.classList.toggle("winner", label === winner);
     }
-    this.#unknown.node.hidden = !answer || answer.unknown_score === null || !this.#rows.size;
-    if (answer && answer.unknown_score !== null) {
-      this.#unknown.fill.style.transform = `scaleX(${answer.unknown_score})`;
-      this.#unknown.share.textContent = percent(answer.unknown_score);
-      this.#unknown.node.classList.toggle("winner", Boolean(answer.unknown));
-      this.#unknown.mark.style.insetInlineStart = `${100 * this.#model.unknown_threshold}%`;
-    }
+    this.#showUnknown(answer);
     this.#arrange(!live);
+  }
+
+  /** In words: it is no share, so it must not look like one that adds up with those of the classes. */
+  #showUnknown(answer) {
+    const { node, words } = this.#unknown;
+    const score = answer?.unknown_score ?? null;
+    node.hidden = score === null || !this.#rows.size;
+    if (node.hidden) return;
+    const unusual = `less usual than ${percent(score)} of the known images`;
+    words.textContent = answer.unknown ? `Yes: ${unusual}` : score < 0.5 ? "No: as usual as the known images" : `No: ${unusual}`;
+    node.classList.toggle("winner", Boolean(answer.unknown));
+    node.title = `An image less usual than ${percent(this.#model.unknown_threshold)} of the known images is called unknown.`;
   }
 
   /** How many frames were taught since a class is held. */
@@ -152,14 +178,17 @@ export class Classes extends Emitter {
       "⋯",
     );
     more.onclick = () => this.fire("menu", { label, button: more });
-    const names = el("div", { class: "names" }, el("div", { class: "title" }, name, added), about);
+    const photos = el("button", { type: "button", class: "photos", "aria-label": `Photos of ${label}`, hidden: true });
+    photos.onclick = () => this.fire("photos", label);
+    const text = el("div", { class: "text" }, el("div", { class: "title" }, name, added), about);
+    const names = el("div", { class: "names" }, text, photos);
     name.ondblclick = () => this.startRename(label);
     const node = el("li", { class: "class" }, key, names, el("div", { class: "bar" }, fill), share, teach, more);
     node.onkeydown = (event) => {
       if (event.key === "F2") this.startRename(label);
     };
     node.dropLabel = label;
-    return { node, key, name, about, added, fill, share, teach, more };
+    return { node, key, name, about, added, fill, share, teach, more, photos };
   }
 
   #teachButton(label) {
@@ -177,16 +206,12 @@ export class Classes extends Emitter {
 /** How much a class has been taught, and how it did when it was tested before learning. */
 function about({ count, tested, right }) {
   const images = count === null ? "" : counted(count, "image");
-  if (!tested) return count < 3 ? `${images}: barely known` : images;
-  return `${images}, ${right} of ${tested} right`;
+  if (!tested) return count !== null && count < 3 ? `${images}: add more` : images;
+  return `${images}, ${right}/${tested} right`;
 }
 
 function unknownRow() {
-  const fill = el("span", { class: "fill" });
-  const mark = el("span", { class: "mark" });
-  const share = el("span", { class: "share" });
-  const names = el("div", { class: "names" }, el("span", { class: "name" }, "unknown"));
-  const title = "How unlike everything learned so far this looks. Beyond the mark it is called unknown.";
-  const node = el("li", { class: "class unknown", title, hidden: true }, el("kbd"), names, el("div", { class: "bar" }, fill, mark), share);
-  return { node, fill, share, mark };
+  const words = el("span", { class: "unknown-words small" });
+  const node = el("li", { class: "class unknown", hidden: true }, el("kbd"), el("span", { class: "name" }, "unknown?"), words);
+  return { node, words };
 }

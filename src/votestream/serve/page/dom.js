@@ -45,6 +45,9 @@ export function percent(share) {
   return `${whole} %`;
 }
 
+/** The probability of a class in whole percent. It comes rounded, and is never all. */
+export const chance = (probability) => percent(Math.min(probability, 0.9999999));
+
 export function size(bytes) {
   if (bytes < 1000) return `${bytes} bytes`;
   return bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;

@@ -1,7 +1,8 @@
 // The last lessons, newest first, each with what the model thought before and a way to take it back.
 
-import { $, arrange, el, percent } from "./dom.js";
-import { thumbs } from "./pictures.js";
+import { guessed } from "./certainty.js";
+import { $, arrange, el } from "./dom.js";
+import { photos } from "./photos.js";
 
 const tiles = new Map();
 
@@ -11,7 +12,7 @@ export function showLessons(model, enabled, undo) {
   const nodes = recent.map((each) => {
     if (!tiles.has(each.lesson)) tiles.set(each.lesson, newTile(each, undo));
     const tile = tiles.get(each.lesson);
-    const url = thumbs.get(each.lesson);
+    const url = photos.url(each.lesson);
     tile.image.hidden = !url;
     if (url && tile.image.src !== url) tile.image.src = url;
     tile.node.classList.toggle("undone", each.undone);
@@ -45,6 +46,6 @@ function title(each) {
 /** What the model thought before it learned this. */
 function before({ kind, label, was }) {
   if (kind !== "learn") return kind === "rename" ? "renamed" : "forgotten";
-  if (!was) return "the first image";
-  return was.label === label ? `knew it, ${percent(was.confidence)}` : `was: ${was.label} ${percent(was.confidence)}`;
+  if (!was) return "first images";
+  return `${was.label === label ? "right" : "was"}: ${guessed(was)}`;
 }

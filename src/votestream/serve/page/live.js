@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Emitter, pause, randomKey } from "./dom.js";
-import { thumbs } from "./pictures.js";
+import { photos } from "./photos.js";
 
 const TEACH_EVERY = 250; // milliseconds between frames of a class that is held
 const REST = 60; // between two requests, so that a fast server does not keep the browser busy
@@ -76,7 +76,7 @@ export class Live extends Emitter {
   async #teach(label, blob) {
     this.#taughtAt = Date.now();
     const told = await api.learnFrame(label, blob, randomKey());
-    await thumbs.make(told.lesson, blob);
+    await photos.add(told.lesson, told.label, blob);
     if (this.#held?.label === label) this.#held.taught += 1;
     this.fire("taught", told);
   }

@@ -1,26 +1,30 @@
 // Brings the parts together: who is told what when something happens.
 
 import { announce } from "./announce.js";
-import { showAnswer, showLooking } from "./answer.js";
+import { showAnswer, showWaiting } from "./answer.js";
 import * as api from "./api.js";
-import { Asked } from "./asked.js";
+import { Batch } from "./batch.js";
 import { Camera } from "./camera.js";
 import * as changes from "./changes.js";
+import { guessed } from "./certainty.js";
+import { openMenu } from "./class_menu.js";
+import { ClassPhotos } from "./class_photos.js";
 import { Classes } from "./classes.js";
 import { Connection } from "./connection.js";
-import { askText } from "./dialogs.js";
-import { $, counted, el, percent, size, tell } from "./dom.js";
-import { makeHoldable } from "./holding.js";
+import { askText, show } from "./dialogs.js";
+import { $, counted, el, size, tell } from "./dom.js";
 import { listenForFiles, pick } from "./intake.js";
 import { listenForKeys } from "./keys.js";
 import { showLessons } from "./lessons.js";
 import { Live } from "./live.js";
+import { setUpNewClass, showNewClass } from "./new_class.js";
 import * as notices from "./notices.js";
-import { thumbs } from "./pictures.js";
+import { photos } from "./photos.js";
 import { Queue } from "./queue.js";
 import { openRecord, showSpark } from "./record.js";
 import { download, offerPhone } from "./sharing.js";
 import { Stage } from "./stage.js";
+import { showWhy } from "./why.js";
 
 const connection = new Connection();
 const queue = new Queue();
@@ -28,8 +32,12 @@ const camera = new Camera($("video"));
 const live = new Live(camera, connection);
 const classes = new Classes();
 const known = () => connection.model?.classes ?? [];
-const asked = new Asked(queue, known, undo);
+const batch = new Batch(queue, known, undo);
 const stage = new Stage(camera);
+const classPhotos = new ClassPhotos({ enabled: () => ready(), takeBack: undo, teach: (label, files) => teachFiles(label, files) });
+
+/** What a class's button does: "camera" holds it, "picture" teaches the selected images, "idle" asks for images. */
+const teachMode = () => (stage.mode === "picture" && !batch.selected.length ? "idle" : stage.mode);
 
 /** Whether something can be taught now. */
 const ready = () => connection.here && connection.model?.state === "ready" && !connection.model.following;
@@ -51,6 +59,8 @@ function render() {
   showSpark(model.track);
   notices.state(model);
   classes.setModel(model);
+  classPhotos.setModel(model);
+  photos.follow(model);
   showLessons(model, ready(), undo);
   renderMode();
   renewAnswers();
@@ -65,28 +75,41 @@ function summary({ images, classes: all }) {
 function kept(model) {
   const what = /candidates|knn|er_/.test(model.learner.name) ? "feature vectors" : "statistics";
   const undoable = model.undo_reaches ? `, and for undo the features of the last ${counted(model.undo_reaches, "lesson")}` : "";
-  return `The server keeps no image. It keeps ${what} of ${counted(model.classes.length, "class", "classes")}, ${size(model.bytes)}${undoable}. Thumbnails are only in this page. ${model.remarks.join(" ")}`;
+  const classes = counted(model.classes.length, "class", "classes");
+  return `The server keeps no image. It keeps ${what} of ${classes}, ${size(model.bytes)}${undoable}. Small copies of photos are only in this browser. ${model.remarks.join(" ")}`;
 }
 
 function renderMode() {
   const touch = matchMedia("(hover: none)").matches;
   const empty = !known().length;
-  classes.setMode(stage.mode, ready());
-  const several = empty && asked.open > 1 ? `Learn ${counted(asked.open, "image")}` : "Learn";
-  $("new-button").textContent = { idle: "Add images", camera: "Hold to teach", picture: several }[stage.mode];
-  $("new-button").disabled = $("new-name").disabled = !ready();
-  $("new-name").placeholder = !empty ? "New class" : stage.mode === "idle" ? "Name of the first class" : "What is this?";
+  const mode = teachMode();
+  const n = batch.selected.length;
+  classes.setMode(mode, ready(), batch.selected);
+  const learn = n > 1 ? `Learn ${counted(n, "image")}` : "Learn this image";
+  const which = mode !== "picture" ? "New class" : `New class for ${n > 1 ? `these ${counted(n, "image")}` : "this image"}`;
+  const placeholder = !empty ? which : mode === "idle" ? "Name of the first class" : "What is this?";
+  showNewClass({ idle: "Add images", camera: "Hold to teach", picture: learn }[mode], placeholder, ready());
   $("idle-words").textContent = touch ? "Show it an image" : "Drop or paste images here";
-  const words = {
-    idle: touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.",
-    camera: touch ? "Hold a button while you show the thing. A tap teaches one frame." : "Hold a button or its number key while you show the thing. U takes the last lesson back.",
-    picture: touch ? "Wrong? Tap the right class." : "Wrong? Click the right class, or press its number. U takes the last lesson back.",
-  };
-  tell($("hint"), empty || connection.model.following ? "" : words[stage.mode]);
+  tell($("hint"), empty || connection.model.following ? "" : hint(mode, n, touch));
+}
+
+/** What can be done now, with so many images selected. */
+function hint(mode, n, touch) {
+  if (mode === "camera") {
+    const keys = "Hold a button or its number key while you show the thing. U takes the last lesson back.";
+    return touch ? "Hold a button while you show the thing. A tap teaches one frame." : keys;
+  }
+  if (mode === "picture") {
+    const words = n > 1 ? "All selected images become the class you choose." : "Wrong? Choose the right class.";
+    return touch ? words : `${words} Keys: the number of a class, Ctrl-A for all images, U to undo.`;
+  }
+  if (stage.mode === "picture") return "Select images to teach them, or to move them to another class.";
+  return touch ? "" : "Drop images on a class to teach it. A folder of folders becomes classes.";
 }
 
 function showNothing() {
   showAnswer(null);
+  showWhy(null);
   classes.setAnswer(null);
 }
 
@@ -114,19 +137,21 @@ let oldAnswers = 0; // images asked about were answered before this lesson
 function learned(told) {
   oldAnswers = told.lesson;
   const { label, new_class: isNew, was } = told;
-  announce(`Learned as ${label}. ${isNew || !was ? "A new class." : `Before: ${was.label} ${percent(was.confidence)}.`}`);
+  announce(`Learned as ${label}. ${isNew || !was ? "A new class." : `Before: ${guessed(was)}.`}`);
+  const twin = told.lessons?.find((each) => each.similar) ?? told;
+  if (twin.similar) notices.trouble(`${twin.label} is a new class, and there is ${twin.similar} too. Rename one of them to merge both.`);
   connection.refresh();
 }
 
 function renewAnswers() {
   if (!oldAnswers || queue.busy || connection.model.lesson < oldAnswers) return;
   oldAnswers = 0;
-  asked.refresh();
+  batch.refresh();
 }
 
-const withThumbs = (item, lesson) => lesson && thumbs.make(lesson.lesson, item.file).then(() => render());
+const keepPhoto = (item, lesson) => lesson && photos.add(lesson.lesson, lesson.label, item.file);
 const items = (files) => files.map((file) => ({ file }));
-const teachFiles = (label, files) => queue.learn(label, items(files), withThumbs);
+const teachFiles = (label, files) => queue.learn(label, items(files), keepPhoto);
 
 queue.on("taught", learned);
 queue.on("idle", renewAnswers);
@@ -138,6 +163,7 @@ live.on("refused", notices.trouble);
 live.on("answer", (answer) => {
   if (stage.mode !== "camera") return;
   showAnswer(answer, known(), true);
+  showWhy(answer, connection.model, { key: "camera", image: async () => new File([await camera.frame()], "frame.jpg") });
   classes.setAnswer(answer, true);
 });
 
@@ -156,8 +182,8 @@ function tap(label) {
   if (stage.mode === "camera") {
     press(label);
     release();
-  } else if (stage.mode === "picture") {
-    asked.teach(label);
+  } else if (teachMode() === "picture") {
+    batch.teach(label);
   } else {
     pick($("file-input"), (files) => teachFiles(label, files));
   }
@@ -168,50 +194,43 @@ classes.on("release", release);
 classes.on("tap", tap);
 classes.on("rename", ({ label, to }) => changes.rename(label, to, known()));
 
-function newName() {
-  const name = $("new-name").value.trim();
-  if (!name) $("new-name").focus();
-  return name;
-}
-
-makeHoldable($("new-button"), {
+setUpNewClass({
   holds: () => stage.mode === "camera" && ready(),
-  press: () => newName() && press(newName()),
+  press,
   release: () => {
-    if (live.held) $("new-name").value = "";
+    const held = Boolean(live.held);
     release();
+    return held;
   },
-  tap: () => {
-    const name = newName();
-    if (!name) return;
-    tap(name);
-    $("new-name").value = "";
-  },
+  tap,
 });
 
 // Asking.
 
-asked.on("select", (item) => {
+batch.on("select", (item) => {
   if (stage.mode !== "camera" || item) stage.showPicture(item?.file ?? null);
+  renderMode();
   if (!item?.answer) return stage.mode === "camera" ? undefined : showNothing();
   showAnswer(item.answer, known());
+  const { file, taught } = item;
+  showWhy(item.answer, connection.model, { key: `${item.id}, ${item.answer.lesson}`, image: async () => file, lesson: taught?.lesson });
   classes.setAnswer(item.answer);
 });
+batch.on("taught", ({ item, lesson }) => keepPhoto(item, lesson));
 stage.on("mode", () => {
   if (stage.mode === "camera") {
-    asked.clear();
+    batch.clear();
     live.run();
   }
   showNothing();
-  if (stage.mode === "camera" && known().length) showLooking();
+  if (stage.mode === "camera" && known().length) showWaiting();
   renderMode();
 });
-stage.on("close", () => asked.clear());
+stage.on("close", () => batch.clear());
 
 function askAbout(files) {
-  asked.add(files);
+  batch.add(files);
   if (!known().length) $("new-name").focus();
-  renderMode();
 }
 
 $("choose-button").onclick = () => pick($("file-input"), askAbout);
@@ -220,16 +239,18 @@ listenForFiles({
   ready: () => connection.here, // while the server gets ready, files wait
   known,
   teach: teachFiles,
-  teachClasses: (found) => queue.learnClasses(new Map([...found].map(([label, files]) => [label, items(files)])), withThumbs),
+  teachClasses: (found) => queue.learnClasses(new Map([...found].map(([label, files]) => [label, items(files)])), keepPhoto),
   ask: askAbout,
 });
 
 // Changing what was learned.
 
+/** Take a lesson back, or without one the newest change. Whether it could be. */
 async function undo(each) {
-  if (!ready()) return;
-  await changes.undo(each, (told) => {
-    asked.undone(told.undone.lesson);
+  if (!ready()) return false;
+  return changes.undo(each, ({ lesson }) => {
+    batch.undone(lesson);
+    photos.remove(lesson);
     connection.refresh();
   });
 }
@@ -243,37 +264,33 @@ listenForKeys({
     else tap(label);
   },
   release,
+  selectAll: () => batch.selectAll(),
+  help: () => show($("help")),
 });
 
-classes.on("menu", ({ label, button }) => {
-  const menu = $("class-menu");
-  const about = known().find((each) => each.label === label);
-  const entry = (id, act) => {
-    $(id).disabled = !ready();
-    $(id).onclick = () => {
-      menu.hidePopover();
-      act();
-    };
-  };
-  entry("menu-add", () => pick($("file-input"), (files) => teachFiles(label, files)));
-  entry("menu-rename", () => classes.startRename(label));
-  entry("menu-forget", () => changes.forget(about));
-  menu.showPopover();
-  const place = button.getBoundingClientRect();
-  menu.style.top = `${Math.min(place.bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;
-  menu.style.left = `${Math.max(8, place.right - menu.offsetWidth)}px`;
-  $("menu-add").focus();
+let photosShown = 0;
+photos.on("change", () => {
+  clearTimeout(photosShown);
+  photosShown = setTimeout(() => {
+    classes.showPhotos();
+    if (connection.model) showLessons(connection.model, ready(), undo);
+  }, 100);
 });
-$("class-menu").onkeydown = (event) => {
-  const entries = [...$("class-menu").children];
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  entries[(entries.indexOf(document.activeElement) + step + entries.length) % entries.length].focus();
-};
+classes.on("photos", (label) => classPhotos.open(label));
+classes.on("menu", ({ label, button }) => {
+  const about = known().find((each) => each.label === label);
+  const acts = {
+    "menu-photos": () => classPhotos.open(label),
+    "menu-add": () => pick($("file-input"), (files) => teachFiles(label, files)),
+    "menu-rename": () => classes.startRename(label),
+    "menu-forget": () => changes.forget(about),
+  };
+  openMenu(button, acts, ready());
+});
 
 $("record-button").onclick = () => openRecord(connection.model);
-$("download-button").onclick = () => download(connection.model).catch((error) => notices.trouble(error.message));
+$("download-button").onclick = () => download(connection.model);
+$("help-button").onclick = () => show($("help"));
 
 async function chooseModel() {
   const { models } = await api.models();

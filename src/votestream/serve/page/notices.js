@@ -24,7 +24,7 @@ export function gone(is) {
 
 export function state(model) {
   const name = model.backbone?.name ? ` (${model.backbone.name})` : "";
-  const words = { loading: `Getting ready: the network that looks at images${name} is being loaded.`, stopping: "The server is stopping." };
+  const words = { loading: `Getting ready: the network${name} that turns images into features is being loaded.`, stopping: "The server is stopping." };
   tell($("loading"), words[model.state] ?? "");
   tell($("disk"), model.problem ?? "");
   copy(model.following);
@@ -46,9 +46,12 @@ export function trouble(words) {
   troubleTimer = setTimeout(() => tell($("trouble"), ""), 10_000);
 }
 
+/** Something is under way; no words: it is over. */
+export const busy = (words) => tell($("busy"), words);
+
 function progress(queue) {
   $("work").hidden = queue.total < 2;
-  const verb = queue.kind === "predict" ? "Looking at" : "Learning";
+  const verb = queue.kind === "predict" ? "Predicting" : "Learning";
   $("work-words").textContent = `${verb} ${counted(queue.total, "image")}: ${queue.done} done`;
   $("work-bar").max = queue.total;
   $("work-bar").value = queue.done;

@@ -31,7 +31,7 @@ export async function sendable(file) {
 }
 
 /** Null where this browser cannot show the file; the server may still be able to read it. */
-async function opened(blob) {
+export async function opened(blob) {
   try {
     return await createImageBitmap(blob);
   } catch {
@@ -39,6 +39,16 @@ async function opened(blob) {
   }
 }
 
+/** A JPEG whose shorter side has at most so many pixels; null where this browser cannot show the file. */
+export async function smallCopy(blob, side) {
+  const bitmap = await opened(blob);
+  if (!bitmap) return null;
+  const small = await encoded(drawn(bitmap, bitmap.width, bitmap.height, side), 0.85);
+  bitmap.close();
+  return small;
+}
+
+/** Of images that were dropped and not learned: there until the page is closed. */
 class Thumbs {
   #urls = new Map(); // oldest first
   #last = Promise.resolve();
@@ -49,10 +59,7 @@ class Thumbs {
   }
 
   async #make(name, blob) {
-    const bitmap = await opened(blob);
-    if (!bitmap) return;
-    const small = await encoded(drawn(bitmap, bitmap.width, bitmap.height, THUMB_SIDE), 0.8);
-    bitmap.close();
+    const small = await smallCopy(blob, THUMB_SIDE);
     if (!small) return;
     this.drop(name);
     this.#urls.set(name, URL.createObjectURL(small));

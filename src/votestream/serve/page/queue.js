@@ -15,8 +15,9 @@ export class Queue extends Emitter {
   total = 0;
 
   /**
-   * Learn `items` ({file, ...}) as a class. `each(item, lesson)` is called for every one, with null where it was not
-   * learned. Fires "progress" while it works, "taught" and "problems" with what the server said, "idle" at the end.
+   * Learn `items` ({file, ...}) as a class. `each(item, lesson)` is called for every one, with null where it cannot
+   * be learned, undefined where the queue was stopped before. Fires "progress" while it works, "taught" and "problems"
+   * with what the server said, "idle" at the end.
    */
   learn(label, items, each = () => {}) {
     this.#add({ kind: "learn", label, items, each });
@@ -48,8 +49,10 @@ export class Queue extends Emitter {
 
   /** Leave out what has not been sent yet. */
   stop() {
+    const left = this.#jobs;
     this.#jobs = [];
     this.#stop?.abort();
+    for (const { items, each } of left) for (const item of items.splice(0)) each(item, undefined);
   }
 
   async #add(job) {
@@ -83,8 +86,9 @@ export class Queue extends Emitter {
     try {
       await this.#send(job, batch, files);
     } catch (error) {
-      for (const item of batch) job.each(item, null);
-      if (!this.#stop.signal.aborted) this.fire("problems", refusals(error, batch, job.kind));
+      const stopped = this.#stop.signal.aborted;
+      for (const item of batch) job.each(item, stopped ? undefined : null);
+      if (!stopped) this.fire("problems", refusals(error, batch, job.kind));
     }
     if (!job.quiet) this.done += batch.length;
   }
@@ -119,6 +123,6 @@ function pair(items, results, problems, each) {
 /** What to say of the files of a request that was refused as a whole. */
 function refusals(error, batch, kind) {
   if (error.problems?.length) return error.problems;
-  const not = kind === "learn" ? "not learned" : "not looked at";
+  const not = kind === "learn" ? "not learned" : "not predicted";
   return batch.map(({ file }) => ({ file: file.name, problem: `${not}: ${error.message}` }));
 }

@@ -3,11 +3,31 @@
 import * as api from "./api.js";
 import { ask } from "./dialogs.js";
 import { $, el } from "./dom.js";
+import { busy, trouble } from "./notices.js";
 
+const KINDS = [
+  ["file", "Model file", "safetensors", "for VoteStream: load it, serve it, teach it on"],
+  ["onnx", "ONNX", "onnx", "for ONNX Runtime, in many languages: it predicts and does not learn"],
+  ["page", "A page that works offline", "html", "one HTML file that predicts in a browser, with no server"],
+];
+
+/** Ask which kind of file, and download it. */
 export async function download(model) {
-  const url = URL.createObjectURL(await api.modelFile());
-  el("a", { href: url, download: `${model.name.replace(/\.safetensors$/, "")}.safetensors` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  const choices = KINDS.map(([value, name, ending, about]) =>
+    el("button", { value, class: "choice" }, `${name} (.${ending})`, el("span", { class: "muted small" }, about)),
+  );
+  const chosen = await ask("Download the model", choices, [["", "Cancel"]]);
+  if (!chosen) return;
+  const ending = KINDS.find(([value]) => value === chosen)[2];
+  busy("The file is being made …");
+  try {
+    const url = URL.createObjectURL(await api.modelAs(chosen));
+    el("a", { href: url, download: `${model.name.replace(/\.safetensors$/, "")}.${ending}` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  } catch (error) {
+    trouble(error.message);
+  }
+  busy("");
 }
 
 /** The button is there where a phone can reach the server. */

@@ -37,6 +37,7 @@ def empty_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 @pytest.fixture(autouse=True)
 def names_as_before() -> Iterator[None]:
     registries = (BACKBONES, KEEP_RULES, LEARNERS, MAKERS, STREAMS)
+    assert all("no such name" not in registry for registry in registries)  # our own are registered by looking one up
     before = [(dict(registry._known), set(registry._tried)) for registry in registries]
     yield
     for registry, (known, tried) in zip(registries, before, strict=True):

@@ -12,7 +12,7 @@ from votestream.io.array_checks import MANY, check_below, take
 
 HEATS = np.exp(np.linspace(math.log(1e-3), math.log(1e4), 64))  # of which one is chosen, or what lies between two
 OCTAVES = 24  # counts of samples by powers of two
-NEAR = 4.0  # a record counts so many times less for every power of two between its class's count and those of now
+NEAR = 16.0  # a record counts so many times less for every power of two between its class's count and those of now
 DOUBT = 10.0  # records' worth of belief that probabilities are right as they come
 FEW = 10.0  # records after which they are corrected half as far
 TINY = 1e-300

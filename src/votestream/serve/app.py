@@ -21,7 +21,7 @@ from votestream.serve.web.dependencies import Served, Service
 from votestream.serve.web.limits import Limiter
 from votestream.serve.web.options import Options
 from votestream.serve.web.request_log import CatchErrors, RequestLog
-from votestream.serve.web.security import Guard
+from votestream.serve.web.security import AccessControl
 
 DESCRIPTION = 'A model that learns and predicts at the same time. Errors are {"error": "A sentence."}.'
 MODEL_ROUTERS = (sample_routes.router, model_routes.router, event_routes.router, labelstudio.of_model)
@@ -47,7 +47,7 @@ def create_app(engines: Mapping[str, Served], options: Options) -> FastAPI:
     app.add_exception_handler(HTTPException, _routing_error)  # type: ignore[arg-type]
     app.add_middleware(CatchErrors)
     app.add_middleware(Limiter, limits=options.limits)
-    app.add_middleware(Guard, options=options)
+    app.add_middleware(AccessControl, options=options)
     app.add_middleware(RequestLog, counts=service.counts)
     logging.getLogger("votestream.serve.access").setLevel(logging.INFO if options.access_log else logging.WARNING)
     return app

@@ -1,4 +1,4 @@
-"""The engine: learning while it predicts, from many threads, in bounded room, once for each key."""
+"""The engine: it learns while it predicts, from many threads, with bounded queues, once for each key."""
 
 from __future__ import annotations
 
@@ -246,49 +246,49 @@ def test_lessons_and_predictions_of_many_threads_lead_to_the_acknowledged_state(
 
 
 @pytest.fixture
-def looking(opened, monkeypatch):
-    """An engine whose backbone waits, when it looks at its first images, until it is released; and what it looks at."""
+def extracting(opened, monkeypatch):
+    """An engine whose backbone waits at its first images until it is released, and the batches that it processes."""
     engine = opened()
     engine.learn([upload(0)], "night").result()
-    backbone, gate, looked = engine._loader.backbone, threading.Event(), []
+    backbone, gate, batches = engine._loader.backbone, threading.Event(), []
     real = backbone.of_prepared
 
-    def look(pixels):
-        looked.append(sorted(pixels[:, 0, 0, 0].tolist()))
+    def extract(pixels):
+        batches.append(sorted(pixels[:, 0, 0, 0].tolist()))
         gate.wait(120)
         return real(pixels)
 
-    monkeypatch.setattr(backbone, "of_prepared", look)
-    yield engine, looked, gate
+    monkeypatch.setattr(backbone, "of_prepared", extract)
+    yield engine, batches, gate
     gate.set()
 
 
-def test_images_that_wait_share_a_batch(looking):
-    engine, looked, gate = looking
+def test_images_that_wait_share_a_batch(extracting):
+    engine, batches, gate = extracting
     first = engine.predict([upload(1)])
-    until(lambda: looked == [[1]])
-    asked = [engine.predict([upload(colour)]) for colour in range(20, 200, 20)]
+    until(lambda: batches == [[1]])
+    predictions = [engine.predict([upload(colour)]) for colour in range(20, 200, 20)]
     until(lambda: len(engine._extractor._queues[PredictRequest].prepared) == 9)
     gate.set()
-    assert {len(future.result(60).answers) for future in (first, *asked)} == {1}
-    assert looked == [[1], list(range(20, 200, 20))]
+    assert {len(future.result(60).answers) for future in (first, *predictions)} == {1}
+    assert batches == [[1], list(range(20, 200, 20))]
 
 
-def test_images_to_predict_go_before_those_to_learn(looking, monkeypatch):
-    engine, looked, gate = looking
+def test_images_to_predict_go_before_those_to_learn(extracting, monkeypatch):
+    engine, batches, gate = extracting
     monkeypatch.setattr(engine._loader.backbone, "batch_size", 3)
     first = engine.predict([upload(1)])
-    until(lambda: looked == [[1]])
+    until(lambda: batches == [[1]])
     lesson = engine.learn([upload(n) for n in range(2, 8)], "night")
     until(lambda: len(engine._extractor._queues[LearnRequest].prepared) == 6)
-    asked = engine.predict([upload(100 + n) for n in range(3)])
+    predictions = engine.predict([upload(100 + n) for n in range(3)])
     until(lambda: len(engine._extractor._queues[PredictRequest].prepared) == 3)
     gate.set()
     assert len(first.result(60).answers) == 1
-    assert len(asked.result(60).answers) == 3
+    assert len(predictions.result(60).answers) == 3
     assert len(lesson.result(60).lessons) == 6
-    assert [sum(pixel >= 100 for pixel in pixels) for pixels in looked] == [0, 2, 1, 0]
-    assert [len(pixels) for pixels in looked] == [1, 3, 3, 3]
+    assert [sum(pixel >= 100 for pixel in pixels) for pixels in batches] == [0, 2, 1, 0]
+    assert [len(pixels) for pixels in batches] == [1, 3, 3, 3]
 
 
 def test_full_queues_refuse_at_once_and_empty_again(opened, held):

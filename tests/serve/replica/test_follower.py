@@ -15,7 +15,7 @@ from serve.followers import following, free_port, lesson_of, teach, writing
 from serve.history import rows_of, until
 from serve.http_client import image
 from serve.processes import service
-from votestream.serve.engine import view
+from votestream.serve.engine import model_view
 from votestream.serve.engine.features import ImageRequest, PredictRequest
 from votestream.serve.engine.idempotency import PendingAnswer
 from votestream.serve.engine.messages import ModelVersion, NotReady, Upload
@@ -174,8 +174,8 @@ def test_the_identity_of_a_model_survives_a_restart(tmp_path):
 def test_fifty_followers_that_ask_at_once_get_bytes_that_were_packed_once(writer, monkeypatch):
     engine, address = writer
     teach(engine, "cat", "dog")
-    packed, made, real, waiting = view.packed, [], engine.model_file, threading.Semaphore(1)
-    monkeypatch.setattr(view, "packed", lambda *parts: made.append(time.sleep(0.05)) or packed(*parts))
+    packed, made, real, waiting = model_view.packed, [], engine.model_file, threading.Semaphore(1)
+    monkeypatch.setattr(model_view, "packed", lambda *parts: made.append(time.sleep(0.05)) or packed(*parts))
 
     def alone():
         assert waiting.acquire(blocking=False), "two threads are taken up at once"

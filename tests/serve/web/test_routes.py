@@ -25,7 +25,7 @@ def client(tmp_path):
 
 
 @pytest.fixture
-def taught(client):
+def trained(client):
     for label in ("red", "green", "blue"):
         client.teach(label, 3)
     return client
@@ -77,8 +77,8 @@ def test_a_key_that_is_sent_again_gives_the_first_answer_and_learns_nothing(clie
     assert client.post("/v1/learn?label=blue", content=image("red"), headers=key).status_code == 409
 
 
-def test_one_image_gets_one_answer(taught):
-    answer = taught.post("/v1/predict?top=2", content=image("green", 9)).json()
+def test_one_image_gets_one_answer(trained):
+    answer = trained.post("/v1/predict?top=2", content=image("green", 9)).json()
     assert answer["label"] == "green"
     assert answer["lesson"] == 9
     assert answer["probabilities"][0]["label"] == "green"
@@ -91,19 +91,19 @@ def test_one_image_gets_one_answer(taught):
     assert set(answer["vote"]["tasks"][0]) == {"task", "candidate", "within", "prior", "score"}
 
 
-def test_several_images_get_a_list_of_answers(taught):
+def test_several_images_get_a_list_of_answers(trained):
     files = [("f", ("a.png", image("red", 8))), ("f", ("b.txt", b"text")), ("f", ("c.png", image("blue", 8)))]
-    result = taught.post("/v1/predict", files=files).json()
+    result = trained.post("/v1/predict", files=files).json()
     assert [(one["file"], one["label"]) for one in result["answers"]] == [("a.png", "red"), ("c.png", "blue")]
     assert [one["file"] for one in result["problems"]] == ["b.txt"]
     assert result["lesson"] == 9
 
 
-def test_predictions_over_http_are_those_of_the_file(taught, tmp_path):
+def test_predictions_over_http_are_those_of_the_file(trained, tmp_path):
     path = tmp_path / "copy.safetensors"
-    path.write_bytes(taught.get("/v1/model/file").content)
+    path.write_bytes(trained.get("/v1/model/file").content)
     model, probe = vs.load(path), np.full((8, 8, 3), (60, 180, 60), np.uint8)
-    result = taught.post("/v1/predict?top=3", content=png(probe)).json()["probabilities"]
+    result = trained.post("/v1/predict?top=3", content=png(probe)).json()["probabilities"]
     shares = dict(zip(model.classes_.tolist(), model.predict_proba([probe])[0].tolist(), strict=True))
     assert {one["label"]: one["probability"] for one in result} == pytest.approx(shares, abs=1e-6)
 
@@ -164,12 +164,12 @@ def test_rows_of_features_are_learned_and_predicted_as_json_and_as_float32(clien
         ("/v1/classes/red/rename", {"to": "green", "merge": "yes"}),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_nothing(taught, path, sent):
-    before = taught.get("/v1/model/file").headers["etag"]
-    answer = taught.post(path, content=json.dumps(sent), headers={"content-type": "application/json"})
+def test_what_makes_no_sense_is_refused_and_changes_nothing(trained, path, sent):
+    before = trained.get("/v1/model/file").headers["etag"]
+    answer = trained.post(path, content=json.dumps(sent), headers={"content-type": "application/json"})
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"].endswith(".")
-    assert taught.get("/v1/model/file").headers["etag"] == before
+    assert trained.get("/v1/model/file").headers["etag"] == before
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_wrong_requests_are_answered_with_a_sentence(client, method, path, statu
     assert answer.json()["error"].endswith(".")
 
 
-def test_the_model_describes_itself(taught):
-    about = taught.get("/v1/model").json()
+def test_the_model_describes_itself(trained):
+    about = trained.get("/v1/model").json()
     assert [(one["label"], one["count"]) for one in about["classes"]] == [("blue", 3), ("green", 3), ("red", 3)]
     assert (about["images"], about["lesson"], about["name"]) == (9, 9, "shop.safetensors")
     assert about["recent"][0] == {
@@ -212,31 +212,31 @@ def test_the_model_describes_itself(taught):
     }
 
 
-def test_the_model_file_comes_with_an_etag_and_only_when_it_has_changed(taught):
-    first = taught.get("/v1/model/file")
+def test_the_model_file_comes_with_an_etag_and_only_when_it_has_changed(trained):
+    first = trained.get("/v1/model/file")
     tag = {"if-none-match": first.headers["etag"]}
     assert "shop.safetensors" in first.headers["content-disposition"]
-    assert taught.get("/v1/model/file", headers=tag).status_code == 304
-    taught.teach("red", start=5)
-    assert taught.get("/v1/model/file", headers=tag).status_code == 200
+    assert trained.get("/v1/model/file", headers=tag).status_code == 304
+    trained.teach("red", start=5)
+    assert trained.get("/v1/model/file", headers=tag).status_code == 200
 
 
-def test_a_lesson_is_undone(taught):
-    taught.teach("red", start=7)
-    answer = taught.post("/v1/undo").json()
+def test_a_lesson_is_undone(trained):
+    trained.teach("red", start=7)
+    answer = trained.post("/v1/undo").json()
     assert answer["undone"]["lesson"] == 10
-    assert taught.post("/v1/undo", json={"lesson": 1}).json()["undone"]["label"] == "red"
-    assert taught.post("/v1/undo", json={"lesson": 1}).status_code == 409
-    assert taught.post("/v1/undo", json={"lesson": 99}).status_code == 404
-    assert taught.get("/v1/model").json()["images"] == 8
+    assert trained.post("/v1/undo", json={"lesson": 1}).json()["undone"]["label"] == "red"
+    assert trained.post("/v1/undo", json={"lesson": 1}).status_code == 409
+    assert trained.post("/v1/undo", json={"lesson": 99}).status_code == 404
+    assert trained.get("/v1/model").json()["images"] == 8
 
 
-def test_a_class_is_renamed_merged_and_forgotten(taught):
-    assert taught.post("/v1/classes/red/rename", json={"to": "rose / rot"}).json()["renamed"]["new"] == "rose / rot"
-    assert taught.post("/v1/classes/green/rename", json={"to": "blue"}).status_code == 409
-    assert taught.post("/v1/classes/green/rename", json={"to": "blue", "merge": True}).json()["renamed"]["merged"]
-    assert taught.delete("/v1/classes/rose%20%2F%20rot").json()["forgotten"]["samples"] == 3
-    assert [one["label"] for one in taught.get("/v1/model").json()["classes"]] == ["blue"]
+def test_a_class_is_renamed_merged_and_forgotten(trained):
+    assert trained.post("/v1/classes/red/rename", json={"to": "rose / rot"}).json()["renamed"]["new"] == "rose / rot"
+    assert trained.post("/v1/classes/green/rename", json={"to": "blue"}).status_code == 409
+    assert trained.post("/v1/classes/green/rename", json={"to": "blue", "merge": True}).json()["renamed"]["merged"]
+    assert trained.delete("/v1/classes/rose%20%2F%20rot").json()["forgotten"]["samples"] == 3
+    assert [one["label"] for one in trained.get("/v1/model").json()["classes"]] == ["blue"]
 
 
 def test_several_models_are_served_by_their_names(tmp_path):
@@ -253,15 +253,15 @@ def test_several_models_are_served_by_their_names(tmp_path):
         assert client.get("/v1/models/garden/label-studio/health").status_code == 200
 
 
-def test_the_only_model_has_its_name_too(taught):
-    assert taught.get("/v1/models/shop/model").json() == taught.get("/v1/model").json()
+def test_the_only_model_has_its_name_too(trained):
+    assert trained.get("/v1/models/shop/model").json() == trained.get("/v1/model").json()
 
 
-def test_health_readiness_and_numbers(taught):
-    assert taught.get("/healthz").json() == {"status": "ok"}
-    assert taught.get("/readyz").json() == {"ready": True, "problems": []}
-    taught.post("/v1/classes/secret%20label/rename", json={"to": "x"})
-    text = taught.get("/metrics").text
+def test_health_readiness_and_numbers(trained):
+    assert trained.get("/healthz").json() == {"status": "ok"}
+    assert trained.get("/readyz").json() == {"ready": True, "problems": []}
+    trained.post("/v1/classes/secret%20label/rename", json={"to": "x"})
+    text = trained.get("/metrics").text
     assert 'votestream_lessons_total{model="shop"} 9' in text
     assert 'votestream_http_requests_total{method="POST",route="/v1/learn",status="200"} 3' in text
     assert "secret" not in text

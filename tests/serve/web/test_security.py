@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from serve.http_client import HERE, Client
 from votestream.serve.web.options import Options
-from votestream.serve.web.security import Guard, check_origin
+from votestream.serve.web.security import AccessControl, check_origin
 
 TOKEN = "a token of 24 letters..."
 
@@ -24,7 +24,7 @@ def guarded(**options):
         Route(path, fine, methods=["GET", "POST", "DELETE"])
         for path in ("/", "/v1/learn", "/v1/events", "/predict", "/v1/models/a/label-studio/webhook")
     ]
-    return Client(Guard(Starlette(routes=routes), Options(**options)))
+    return Client(AccessControl(Starlette(routes=routes), Options(**options)))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080"])

@@ -64,10 +64,10 @@ class Undo:
 
 
 Job = Learn | Rename | Forget | Undo
-Outcome = tuple[list[JournalEntry], LearnResult | Correction]
+AppliedJob = tuple[list[JournalEntry], LearnResult | Correction]
 
 
-def apply_job(learner: Learner, job: Learn | Rename | Forget, number: int) -> Outcome:
+def apply_job(learner: Learner, job: Learn | Rename | Forget, number: int) -> AppliedJob:
     """Change the learner. Returns the journal entries, numbered from `number`, and the answer.
 
     After a ServeError the learner is as it was before.
@@ -89,7 +89,7 @@ def apply_job(learner: Learner, job: Learn | Rename | Forget, number: int) -> Ou
         raise kind(error_sentence(problem)) from None
 
 
-def _learn(learner: Learner, job: Learn, number: int) -> Outcome:
+def _learn(learner: Learner, job: Learn, number: int) -> AppliedJob:
     labels = [model_label(learner, label) for label in job.labels]
     known = set(learner.state_.numbers) if learner.fitted else set()
     before: list[PreviousPrediction | None] = [None] * len(labels)
@@ -109,7 +109,7 @@ def _learn(learner: Learner, job: Learn, number: int) -> Outcome:
     return entries, LearnResult(samples, job.problems)
 
 
-def _rename(learner: Learner, job: Rename, number: int) -> Outcome:
+def _rename(learner: Learner, job: Rename, number: int) -> AppliedJob:
     old, new = known_label(learner, job.old), model_label(learner, job.new)
     merged = new in learner.state_.numbers
     if old == new:

@@ -29,11 +29,11 @@ from votestream.serve.engine.messages import (
     ServeError,
     Upload,
 )
+from votestream.serve.engine.model_view import ModelView
 from votestream.serve.engine.predictions import PredictionEngine, as_rows
 from votestream.serve.engine.recovery import open_model
 from votestream.serve.engine.served_model import ServedModel
 from votestream.serve.engine.settings import EngineSettings
-from votestream.serve.engine.view import View
 from votestream.serve.engine.writer import Writer
 
 
@@ -146,7 +146,7 @@ class Engine(PredictionEngine):
     # ---- describing -----------------------------------------------------------------------------
 
     @property
-    def _view(self) -> View:
+    def _view(self) -> ModelView:
         return self._writer.view
 
     @property

@@ -16,7 +16,7 @@ from votestream.photos.sidecar import LearnedPhotos, journal_of, sidecar_of
 from votestream.photos.taught_model import folder_name, maker
 from votestream.serve.engine.changes import sample_count
 from votestream.serve.engine.journal import Checkpoint, JournalEntry
-from votestream.serve.engine.view import file_parts
+from votestream.serve.engine.model_view import file_parts
 
 
 def finish_photos(path: Path, learner: Learner, backbone: dict[str, Any] | None) -> Learner:

@@ -29,13 +29,13 @@ from votestream.serve.engine.messages import (
     ServeError,
     Upload,
 )
+from votestream.serve.engine.model_view import ModelView, export_model
 from votestream.serve.engine.queue_limits import QueueLimit
 from votestream.serve.engine.settings import EngineSettings
-from votestream.serve.engine.view import View, export_model
 
 
 class PredictionEngine:
-    """Predicts with the newest View. All methods may be called from any thread; slow ones return a Future.
+    """Predicts with the newest ModelView. All methods may be called from any thread; slow ones return a Future.
 
     `Engine` also learns. `Follower` keeps a copy of a model that another service trains.
     """
@@ -56,7 +56,7 @@ class PredictionEngine:
         self._prediction_threads = ThreadPoolExecutor(2, "predict")
 
     @property
-    def _view(self) -> View:
+    def _view(self) -> ModelView:
         """The newest state of the model."""
         raise NotImplementedError
 
@@ -189,7 +189,7 @@ class PredictionEngine:
 
     def _answer(
         self,
-        view: View,
+        view: ModelView,
         requests: list[tuple[PendingAnswer, int, list[Any]]],
         rows: NDArray[np.float32],
         tops: list[int | None],

@@ -1,7 +1,7 @@
 """The state of a served model: its learner, its journal and its file. Only one thread at a time may use it.
 
-A change is applied to the learner, then written to the journal, then shown in a new View. Nobody else uses the learner:
-if the journal cannot be written, the learner is replaced by a copy of the View, and the change was never visible.
+A change is applied to the learner, then written to the journal, then shown in a new ModelView. Nobody else uses the
+learner: if the journal cannot be written, it is replaced by a copy of the ModelView, and the change was never visible.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from votestream.serve.engine.messages import (
     NotFound,
     ServeError,
 )
+from votestream.serve.engine.model_view import RECENT, ModelView, file_parts
 from votestream.serve.engine.photo_notes import keep_labels_of, note_new_labels
-from votestream.serve.engine.view import RECENT, View, file_parts
 
-VIEW_INTERVAL = 50  # changes between two Views that are kept, so that the undo of a new change replays few changes
+VIEW_INTERVAL = 50  # changes between two ModelViews that are kept, so that the undo of a new change replays few changes
 KEPT_VIEWS = 2
 UNDO_DETAILS = ("label", "old", "new", "samples")  # of an undone change, in the answer to the undo
 
@@ -55,7 +55,7 @@ class ServedModel:
         self.bases = journal.bases()
         self.checkpoint = journal.checkpoint() or Checkpoint(0, "", 0)
         self.recent = journal.newest(RECENT)
-        self.kept_views: list[View] = []
+        self.kept_views: list[ModelView] = []
         self.last_changes: list[JournalEntry] = []  # made by the last call of `change`
         self.log_needs_truncation = False  # deleted data may be left in the write-ahead log
         self.checkpoint_seconds = 0.0  # that the last checkpoint took
@@ -65,7 +65,7 @@ class ServedModel:
         shown = copy.deepcopy(self.learner)
         snapshot = self.learner.snapshot() if self.learner.fitted else None
         undo_reaches = self.number - self.bases[0]
-        self.view = View(self.identity, self.number, shown, snapshot, self.backbone, self.recent, undo_reaches)
+        self.view = ModelView(self.identity, self.number, shown, snapshot, self.backbone, self.recent, undo_reaches)
         if self.number - max([self.bases[-1], *(view.number for view in self.kept_views)]) >= VIEW_INTERVAL:
             self.kept_views = [*self.kept_views, self.view][-KEPT_VIEWS:]
 

@@ -15,10 +15,10 @@ from votestream.serve.engine.events import Events
 from votestream.serve.engine.idempotency import PendingAnswer
 from votestream.serve.engine.journal import JournalEntry
 from votestream.serve.engine.messages import Correction, DiskError, InternalError, LearnResult, NotReady, ServeError
+from votestream.serve.engine.model_view import ModelView, change_to_json
 from votestream.serve.engine.queue_limits import QueueLimit
 from votestream.serve.engine.served_model import ServedModel
 from votestream.serve.engine.settings import EngineSettings
-from votestream.serve.engine.view import View, change_to_json
 
 LOG = logging.getLogger("votestream.serve")
 CHECKPOINT_TIME_SHARE = 0.2  # share of the time that writing the model file may take
@@ -40,7 +40,7 @@ class Writer:
 
     def __init__(self, model: ServedModel, settings: EngineSettings, events: Events) -> None:
         self._model, self._settings, self._events = model, settings, events
-        self.view: View = model.view
+        self.view: ModelView = model.view
         self.failed = False
         self._problem: str | None = None  # with changes
         self._checkpoint_problem: str | None = None
@@ -216,7 +216,7 @@ def _was_right(entry: JournalEntry) -> bool | None:
     return bool(entry.about["was"]["label"] == entry.about["label"])
 
 
-def _totals(view: View) -> dict[str, Any]:
+def _totals(view: ModelView) -> dict[str, Any]:
     """What every event says of the model as a whole."""
     if not view.fitted:
         return {"images": 0, "classes": 0, "lately": None}

@@ -21,9 +21,9 @@ from votestream.photos.opening import LEARNER, check_device, check_target, new_l
 from votestream.photos.sidecar import followed
 from votestream.serve.engine.features import BackboneLoader, FeatureExtractor
 from votestream.serve.engine.messages import ModelVersion, NotReady
+from votestream.serve.engine.model_view import ModelView
 from votestream.serve.engine.predictions import PredictionEngine
 from votestream.serve.engine.settings import EngineSettings
-from votestream.serve.engine.view import View
 from votestream.serve.replica.local_copy import LoadedModel, LocalCopy
 from votestream.serve.replica.upstream import Unreachable, Unusable, Upstream, WriterEvent
 
@@ -48,7 +48,7 @@ class Follower(PredictionEngine):
     ) -> None:
         self._copy, self._upstream, self._max_stale = copy, upstream, max_stale
         self._version: ModelVersion | None = None
-        self._current = View("", 0, new_learner(LEARNER, None, 0), None, None)
+        self._current = ModelView("", 0, new_learner(LEARNER, None, 0), None, None)
         super().__init__(copy.path.name, BackboneLoader(None, False, settings), [], settings, model_lock)
         self._started = time.monotonic()
         self._contact = self._started if contact else None
@@ -223,7 +223,7 @@ class Follower(PredictionEngine):
             LOG.warning("the writer went back from lesson %d to %d", known.lesson, version.lesson)
         before, old = self._current, None
         learner = learner or new_learner(LEARNER, None, 0)
-        view = View(version.model, version.lesson, learner, snapshot, backbone)
+        view = ModelView(version.model, version.lesson, learner, snapshot, backbone)
         if backbone != before.backbone:
             old, self._loader = self._extractor, BackboneLoader(backbone, False, self.settings)
             self._extractor = FeatureExtractor(self._loader, self._features_ready, self.settings)
@@ -247,7 +247,7 @@ class Follower(PredictionEngine):
         return self._upstream.page
 
     @property
-    def _view(self) -> View:
+    def _view(self) -> ModelView:
         return self._current
 
     @property

@@ -22,10 +22,10 @@ from votestream.learners import Learner
 from votestream.photos.finding import PhotoError
 from votestream.serve.engine.journal import journal_path
 from votestream.serve.engine.messages import ModelVersion
+from votestream.serve.engine.model_view import FileDigest
 from votestream.serve.engine.recovery import read_model_file
 from votestream.serve.engine.served_model import file_signature
 from votestream.serve.engine.settings import EngineSettings
-from votestream.serve.engine.view import FileDigest
 from votestream.serve.replica.upstream import CHUNK_BYTES, SentModel, Unreachable, Unusable, Upstream
 
 

@@ -40,7 +40,7 @@ CORS_EXPOSED = "etag, retry-after, votestream-writer"
 CORS_HEADERS = "authorization, content-type, idempotency-key, if-none-match"
 
 
-class Guard:
+class AccessControl:
     """ASGI middleware that refuses requests that the options do not allow, and adds security headers to answers."""
 
     def __init__(self, app: ASGIApp, options: Options) -> None:

@@ -1,4 +1,4 @@
-"""A View: the immutable state of a model after one change, as predictions, descriptions and downloads use it."""
+"""A ModelView: the immutable state of a model after one change, as predictions, descriptions and downloads use it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from votestream.serve.engine.messages import (
 RECENT = 20  # changes in a description
 
 
-class View:
+class ModelView:
     """The model after change `number`: a snapshot that predicts, and a learner for everything else.
 
     It never changes, and any thread may use it. Without a snapshot, the model has learned nothing yet.

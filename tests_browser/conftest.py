@@ -21,7 +21,7 @@ from served import BACKBONE, Model, Served
 from the_page import ThePage
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-COPIES = 60  # models that one service holds for the tests, one for each
+COPIES = 80  # models that one service holds for the tests, one for each
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -141,8 +141,19 @@ def test_a_new_class_whose_name_differs_only_in_case_is_pointed_out(page):
     expect(page.get_by_role("alert").filter(has_text="there is leaf too")).to_be_visible()
 
 
+SLOWLY = """() => {
+  const real = window.fetch;
+  window.fetch = async (...request) => {
+    if (String(request[0]).includes("learn")) await new Promise((done) => setTimeout(done, 250));
+    return real(...request);
+  };
+}"""
+
+
 def test_a_batch_whose_learning_is_stopped_can_be_taught_again(page, model):
     page.drop("#stage", uploads("water", 60))
+    wait_for_answers(page)
+    page.evaluate(SLOWLY)
     page.fill("#new-name", "water")
     page.press("#new-name", "Enter")
     page.wait_until("document.querySelectorAll('#batch-list .dim').length >= 6")

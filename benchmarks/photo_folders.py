@@ -36,10 +36,10 @@ from photo_parts import Parts, parts_of
 from rows import ACCURACY, COMMAND, rows_of, write
 from votestream.common.exits import Refused
 from votestream.images.class_folders import some
-from votestream.photos.finding import Offer, Photo, PhotoError
-from votestream.photos.learning import teach
-from votestream.photos.opening import open_model
-from votestream.photos.reading import readings
+from votestream.model_store.model_file import open_model
+from votestream.photos.decode import decode_photos
+from votestream.photos.photo_list import Photo, PhotoError, PhotoList
+from votestream.photos.training import learn_photos
 from votestream.tracking.report import Score
 
 BACKBONES = (
@@ -90,7 +90,7 @@ class Judge:
         with tempfile.TemporaryDirectory() as place:
             for number, photos in enumerate(rounds, 1):
                 path = Path(place, "model.safetensors")
-                lesson = teach(path, Offer(photos), self.settings, f"round {number}", self.seed, 0)
+                lesson = learn_photos(path, PhotoList(photos), self.settings, f"round {number}", self.seed, 0)
                 self.problems += lesson.problems
                 if lesson.interrupted:
                     raise KeyboardInterrupt
@@ -117,7 +117,7 @@ class Judge:
         features: list[np.ndarray] = []
         batch: list[np.ndarray] = []
         labels = []
-        for reading in readings(photos, backbone):
+        for reading in decode_photos(photos, backbone):
             if reading.pixels is None:
                 self.problems.append(str(reading.problem))
                 continue

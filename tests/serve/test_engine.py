@@ -13,8 +13,8 @@ import pytest
 import votestream as vs
 from serve.taught import Told, learn, png, rows_of, until, upload
 from votestream.model_store.journal import fingerprint
-from votestream.photos.decisions import Decisions
-from votestream.photos.finding import PhotoError
+from votestream.photos.photo_list import PhotoError
+from votestream.pipeline.prediction_details import PredictionDetails
 from votestream.serve import events, promises
 from votestream.serve.engine import Engine
 from votestream.serve.looker import Lesson, Question
@@ -87,7 +87,7 @@ def test_an_answer_is_what_votestream_predict_says(opened):
     Path("copy.safetensors").write_bytes(engine.model_file()[1])
     model = vs.load("copy.safetensors")
     row = model.backbone_(np.full((1, 4, 4, 3), 100, np.uint8))
-    numbers, words = next(iter(Decisions(model.learner_.snapshot(), row, unknown=0.05)))
+    numbers, words = next(iter(PredictionDetails(model.learner_.snapshot(), row, unknown=0.05)))
     assert (answer.label, answer.confidence, answer.unknown_score, answer.unknown, answer.words) == (
         *(numbers[key] for key in ("label", "confidence", "unknown_score", "unknown")),
         words,

@@ -18,7 +18,7 @@ from serve.asking import image
 from serve.following import answering, dripping, following, http, lesson_of, refused, teach, writing
 from serve.running import listening
 from serve.taught import until
-from votestream.photos.finding import PhotoError
+from votestream.photos.photo_list import PhotoError
 from votestream.serve import upstream as upstream_module
 from votestream.serve.engine import Engine
 from votestream.serve.messages import NotReady, Upload, Version

@@ -11,10 +11,10 @@ import pytest
 import votestream as vs
 from painted import counts, paint, run
 from serve.taught import Told, do, learn, rows_of, until, upload
+from votestream.model_store import stored_model
 from votestream.model_store.journal import fingerprint
-from votestream.photos import taught_model
-from votestream.photos.finding import PhotoError
-from votestream.photos.sidecar import sidecar_of
+from votestream.model_store.paths import sidecar_path
+from votestream.photos.photo_list import PhotoError
 from votestream.pipeline import ImageClassifier
 from votestream.serve.changes import Forget, Rename, Undo
 from votestream.serve.engine import Engine
@@ -315,10 +315,10 @@ def test_photos_noted_by_a_run_that_died_before_it_learned_them_are_learned_late
     paint(photos, "grey", 3)
 
     with monkeypatch.context() as patched:
-        patched.setattr(taught_model, "write_journal", die)
+        patched.setattr(stored_model, "write_journal", die)
         with pytest.raises(Killed):
             run("learn", photos, "--model", path, catch_exceptions=False)
-    assert '"grey"' in sidecar_of(path).read_text()
+    assert '"grey"' in sidecar_path(path).read_text()
     engine = served(path)
     engine.learn([upload(n) for n in range(5)], "dark").result()
     engine.close()

@@ -345,11 +345,11 @@ def test_the_sample_is_taught_to_a_new_model(tmp_path):
     from votestream.serve.settings import EngineSettings
 
     engine = Engine.open(tmp_path / "m.safetensors", EngineSettings(backbone="pixels", device="cpu"))
-    cli.teach_sample(engine)
+    cli.train_on_sample(engine)
     about = engine.describe()
     assert len(about["classes"]) == 10
     assert len(about["tasks"]) == 5
-    cli.teach_sample(engine)
+    cli.train_on_sample(engine)
     assert engine.describe()["lesson"] == about["lesson"]
     engine.close()
     json.dumps(about)

@@ -17,7 +17,7 @@ from votestream.common.cache_folder import cache_folder
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What `list_cached` tells of one entry."""
+    """One entry of the feature cache, as `list_cached` returns it."""
 
     key: str
     backbone: str

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.modules import digest_of_weights, from_module
+from votestream.backbones.from_torch import digest_of_weights, from_module
 from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
 from votestream.backbones.optional import BackboneUnavailable
 from votestream.backbones.registry import register_backbone

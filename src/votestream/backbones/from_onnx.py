@@ -50,7 +50,7 @@ def onnx_backbone(
     where = as_device(device)
     if where.type == "cuda" and "CUDAExecutionProvider" not in runtime.get_available_providers():
         if device != "auto":
-            raise ValueError("onnxruntime sees no GPU: install onnxruntime-gpu, or use device='cpu'.")
+            raise ValueError("onnxruntime finds no GPU: install onnxruntime-gpu, or use device='cpu'.")
         where = torch.device("cpu")
     network = OnnxNetwork(runtime, path, output, where)
     size = input_size or network.input_size
@@ -69,7 +69,7 @@ def onnx_backbone(
 
 
 class OnnxNetwork:
-    """An onnxruntime session that looks like a torch network: (n, 3, h, w) in, its output out."""
+    """An onnxruntime session with the interface of a torch network: (n, 3, h, w) in, its output out."""
 
     def __init__(self, runtime: Any, path: Path, output: str | None, device: torch.device) -> None:
         options = runtime.SessionOptions()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.modules import from_module
+from votestream.backbones.from_torch import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import register_backbone
 from votestream.common.extras import import_package, install_extra

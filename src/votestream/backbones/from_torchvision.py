@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.modules import from_module
+from votestream.backbones.from_torch import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import register_backbone
 from votestream.common.parameters import shown

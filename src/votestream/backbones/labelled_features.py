@@ -57,8 +57,8 @@ def labelled_features(
     if left_out and not read:
         raise ImageError(f"None of the {len(left_out)} images of {source.name} can be read: {left_out[0]}")
     if left_out:
-        told = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
-        text = f"{len(left_out)} of the {read + len(left_out)} images of {source.name} were left out: {told}"
+        reasons = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
+        text = f"{len(left_out)} of the {read + len(left_out)} images of {source.name} were left out: {reasons}"
         warnings.warn(text, DataWarning, stacklevel=stacklevel + 1)
 
 

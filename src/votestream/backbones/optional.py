@@ -23,7 +23,7 @@ def import_torchvision(wanted_by: str) -> ModuleType:
 
 
 def mismatch(wanted_by: str, error: Exception) -> str:
-    """What to tell someone whose torchvision does not go with their torch."""
+    """The message for a torchvision that does not fit the installed torch."""
     torch_version = version("torch")
     build = torch_version.partition("+")[2] or "cpu"
     try:

@@ -1,4 +1,4 @@
-"""What happens to an image before the network sees it: resizing, cropping, normalising."""
+"""The preprocessing of images for a network: resizing, cropping, normalising."""
 
 from __future__ import annotations
 

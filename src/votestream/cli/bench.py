@@ -1,4 +1,4 @@
-"""`votestream bench`: run the comparisons, and turn their rows into tables, plots and a report."""
+"""`votestream bench`: the commands that run benchmarks and make tables, plots and a report of the results."""
 
 from __future__ import annotations
 
@@ -15,34 +15,39 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from votestream.cli.bench_choice import Preset, asked_suite, backbone_digest, check_on, where_data_is
+from votestream.cli.bench_choice import SuiteLength, asked_suite, backbone_digest, check_on, where_data_is
 from votestream.cli.data import DataDir
-from votestream.cli.looks import Stages, Views
+from votestream.cli.options import Stages, Views
 from votestream.common.command_line import without_places
 from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
 from votestream.common.extras import install_extra
 
-# Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
+# Learners and streams import torch, so the commands import them: --help does not wait for it.
 if TYPE_CHECKING:
     from votestream.bench.results import Results
     from votestream.bench.runs import Suite
 
-app = typer.Typer(help="Compare methods on streams: runs, tables, plots, a report.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run benchmarks of methods on streams, and make tables, plots and a report.", no_args_is_help=True
+)
 
-Name = Annotated[str, typer.Argument(metavar="SUITE", help="As `votestream bench list` has it.")]
+Name = Annotated[str, typer.Argument(metavar="SUITE", help="A name from `votestream bench list`.")]
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--results",
-        help="Folder of the results, one CSV file a suite; to read, also the checkout's.",
+        help="The folder of the results, one CSV file for each suite. If there is none here, results "
+        "are read from the checkout.",
         show_default="results",
     ),
 ]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", help="Show this instead of the suite's metrics, as AAA, WC-Acc, BWT; repeat it."),
+    typer.Option(
+        "--metric", help="Show this metric (such as AAA, WC-Acc, BWT) instead of the suite's; may be repeated."
+    ),
 ]
-Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training part: to choose settings.")]
+Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training data, to choose settings.")]
 
 
 class Format(StrEnum):
@@ -53,7 +58,10 @@ class Format(StrEnum):
 
 @app.command("list")
 def list_command(folder: Folder = None) -> None:
-    """Show the suites, their runs, and how many are done."""
+    """List the suites, their streams and methods, and how many rows of results there are.
+
+    Example: votestream bench list
+    """
     from votestream.bench.results import folder_here
     from votestream.bench.suites import all_suites
 
@@ -74,59 +82,80 @@ def list_command(folder: Folder = None) -> None:
 @app.command("run", epilog=CODES)
 def run_command(
     name: Name,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as the suite has.")] = None,
-    first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them; by default 0.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one a core.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; by default that of the suite.")] = None,
+    first_seed: Annotated[int | None, typer.Option(min=0, help="The first seed; by default 0.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs at the same time; by default one per core.")
+    ] = None,
     on: Annotated[
-        str, typer.Option(help='"here", or a Ray cluster: "ray" (RAY_ADDRESS, or this machine), "ray://HOST:10001".')
+        str,
+        typer.Option(
+            help="Where to run: on this machine (here), or on Ray (ray uses RAY_ADDRESS or this machine; or "
+            "ray://HOST:10001)."
+        ),
     ] = "here",
     device: Annotated[
-        str, typer.Option(help='"auto" is the GPU, if any, for methods that train a network, else the CPU.')
+        str,
+        typer.Option(
+            help="cpu, cuda, or auto: the GPU, if there is one, for methods that train a network; the CPU for others."
+        ),
     ] = "auto",
     method: Annotated[
-        list[str] | None, typer.Option(help="Only methods whose name or learner fits; repeat it, * fits all.")
+        list[str] | None,
+        typer.Option(help="Only methods with this name or learner; * matches anything; may be repeated."),
     ] = None,
     stream: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these streams of the suite, * fits all; or another: module:function, or a plug-in's name."
+            help="Only these streams of the suite (* matches anything), or another one: module:function, or "
+            "the name of a plug-in."
         ),
     ] = None,
     budget: Annotated[
-        list[int] | None, typer.Option(min=1, help="Of the methods that have a budget, only these; repeat it.")
+        list[int] | None, typer.Option(min=1, help="Only this budget, of methods that have budgets; may be repeated.")
     ] = None,
     preset: Annotated[
-        Preset | None,
-        typer.Option(help="Methods of the suite that go over each task many times make a fifth of their passes."),
+        SuiteLength | None,
+        typer.Option(help="short: methods that train on each task many times do a fifth of their passes."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many samples of each class arrive; tests are whole.")
+        int | None, typer.Option(min=1, help="Train on at most this many samples of each class; tests use all.")
     ] = None,
     anytime: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Test after every N samples too: AAA, WC-Acc, prequential accuracy."),
+        typer.Option(
+            min=1, metavar="N", help="Also test after every N samples, for AAA, WC-Acc and prequential accuracy."
+        ),
     ] = None,
     learner: Annotated[
-        list[str] | None, typer.Option(help="One more learner: module:Class, or a name that `votestream.create` knows.")
+        list[str] | None, typer.Option(help="An additional learner: module:Class, or a name for `votestream.create`.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner; may be repeated.")
     ] = None,
-    backbone: Annotated[str | None, typer.Option(help="Another backbone than the suite's.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="A backbone, instead of the suite's.")] = None,
     views: Views = None,
     stages: Stages = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Run failed ones again.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Run those that are there too, after you changed a learner; new rows count.")
+        bool,
+        typer.Option(
+            "--again",
+            help="Run all runs again, for example after you changed a learner; the new rows replace the old ones.",
+        ),
     ] = False,
     log: Annotated[
-        list[str] | None, typer.Option(help="Record runs and figure there too: mlflow, tensorboard, wandb; repeat it.")
+        list[str] | None,
+        typer.Option(help="Also record runs and plot in mlflow, tensorboard or wandb; may be repeated."),
     ] = None,
     validate: Validate = False,
     folder: Folder = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
+    """Run the benchmarks that are not in the results yet. The same command continues a stopped one.
+
+    Example: votestream bench run smoke
+    """
     from votestream.bench.finding import looking
     from votestream.bench.logs import Logs
     from votestream.bench.results import folder_here
@@ -150,7 +179,7 @@ def run_command(
             raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")
         runs = list(suite.runs(backbone_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
         results = _results(name, folder, validate)
-        results.rows()  # a file that cannot be gone on with is told before anything is run
+        results.rows()  # reports a file that cannot be continued before anything is run
         folder.mkdir(parents=True, exist_ok=True)
         logs = Logs(suite, log or [])
     except (ValueError, ImportError) as error:  # also a backbone whose package is missing
@@ -165,22 +194,25 @@ def run_command(
         raise Refused(str(error)) from error
     except KeyboardInterrupt:
         ended = f"What has ended is in {results.path}" if results.path.exists() else "No run had ended yet"
-        stop(f"Interrupted. {ended}; the same command goes on.", INTERRUPTED)
-    there = f"{progress.done_before} of {progress.total} runs were there, " if progress.done_before else ""
+        stop(f"Interrupted. {ended}; run the same command to continue.", INTERRUPTED)
+    there = f"{progress.done_before} of {progress.total} runs were done before, " if progress.done_before else ""
     typer.echo(f"{there}{progress.done} done in {clock(progress.seconds)}: {results.path}")
     if progress.elsewhere:
-        typer.echo(f"{progress.elsewhere} more are done or under way in another process.")
+        typer.echo(f"{progress.elsewhere} more were done, or are running, in another process.")
     asked = {run.key for run in runs}
     failed = [row for row in results.rows() if row["error"] and key_of(row) in asked]
     if failed:
-        typer.echo(f"{len(failed)} of them failed; `--retry` runs these again.", err=True)
+        typer.echo(f"{len(failed)} of them failed; `--retry` runs them again.", err=True)
     if failed or len(suite.streams) < asked_streams:
         raise typer.Exit(PARTLY)
 
 
 @app.command("show", epilog=CODES)
 def show_command(name: Name, metric: Metrics = None, validate: Validate = False, folder: Folder = None) -> None:
-    """Print a suite's tables in the terminal."""
+    """Print the tables of a suite in the terminal.
+
+    Example: votestream bench show smoke
+    """
     from votestream.bench.tables import blocks, body, failures, header, note
 
     suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
@@ -206,13 +238,16 @@ def show_command(name: Name, metric: Metrics = None, validate: Validate = False,
 @app.command("table", epilog=CODES)
 def table_command(
     name: Name,
-    format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (a line a cell).")] = Format.md,
+    format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (one line for each cell).")] = Format.md,
     metric: Metrics = None,
-    out: Annotated[Path | None, typer.Option(help="A file; by default it is printed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; by default the table is printed.")] = None,
     validate: Validate = False,
     folder: Folder = None,
 ) -> None:
-    """Write a suite's tables: ours with its interval, the paper's figures, the difference."""
+    """Write the tables of a suite: our results with intervals, the paper's results, and the difference.
+
+    Example: votestream bench table online --format tex --out online.tex
+    """
     from votestream.bench.tables import FORMATS
 
     suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
@@ -221,13 +256,20 @@ def table_command(
 
 @app.command("plot", epilog=CODES)
 def plot_command(
-    names: Annotated[list[str], typer.Argument(metavar="SUITE...", help="Several make one figure.")],
-    kind: Annotated[str | None, typer.Option(help="Another than the suite's: curves, bytes, rates, paper, ...")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the plot goes; by default SUITE.png, of the first.")] = None,
+    names: Annotated[list[str], typer.Argument(metavar="SUITE...", help="One or more suites, drawn in one figure.")],
+    kind: Annotated[
+        str | None, typer.Option(help="The kind of plot, instead of the suite's: curves, bytes, rates, paper, ...")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file of the plot; by default SUITE.png, named after the first suite.")
+    ] = None,
     validate: Validate = False,
     folder: Folder = None,
 ) -> None:
-    """Draw a suite's figure; --kind paper draws the paper's figures and ours side by side."""
+    """Plot the results of a suite. --kind paper shows the paper's results beside ours.
+
+    Example: votestream bench plot online --out online.png
+    """
     import importlib.util
 
     where = _there(folder)
@@ -250,12 +292,15 @@ def plot_command(
 @app.command("report", epilog=CODES)
 def report_command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[SUITE]...", help="All that have rows unless given.")
+        list[str] | None, typer.Argument(metavar="[SUITE]...", help="By default all suites that have results.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The file of the page.")] = Path("report.html"),
     folder: Folder = None,
 ) -> None:
-    """Write one page with every table and plot: a single file that needs nothing else."""
+    """Write a page with all tables and plots, in a single file.
+
+    Example: votestream bench report --out report.html
+    """
     from votestream.bench.report import page
     from votestream.bench.suites import all_suites
 

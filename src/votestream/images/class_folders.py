@@ -173,8 +173,8 @@ def some(names: Iterable[object], most: int = 10) -> str:
     >>> some(["oak", "elm"]), some(range(2000), most=3)
     ('oak, elm', '0, 1, 2 and 1,997 more')
     """
-    told = list(map(str, names))
-    return ", ".join(told[:most]) + (f" and {len(told) - most:,} more" if len(told) > most else "")
+    named = list(map(str, names))
+    return ", ".join(named[:most]) + (f" and {len(named) - most:,} more" if len(named) > most else "")
 
 
 def _folders_in(folder: P) -> list[P]:
@@ -198,7 +198,7 @@ def _inner_folders(folder: Place) -> list[str] | None:
             elif Path(name).suffix.lower() in SUFFIXES:
                 return None
     except OSError:
-        return []  # whoever reads it will be told
+        return []  # the caller reads it and reports the error
     return sorted(names)
 
 

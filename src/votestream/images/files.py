@@ -26,7 +26,7 @@ LARGE = 25_000_000
 # A JPEG may be so many times larger where it is decoded at reduced size. Its header is not believed beyond: progressive
 # ones need memory for every pixel of it.
 TIMES_REDUCED = 3
-# Times what is looked at of a photo that its shorter side keeps where it is decoded at reduced size.
+# A photo decoded at reduced size keeps so many times the pixels that are used of its shorter side.
 KEPT = 3
 # Kinds whose header says how much memory they take, most frequent first. Icons may hide a larger image, and
 # PostScript is a program.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from votestream.images.files import ImageBytes, ImageError
 
 Pair: TypeAlias = "tuple[Any, Any]"
-# What columns and keys are called, where their types do not tell.
+# Usual names of columns and keys, where their types do not decide.
 IMAGE_NAMES = ("image", "img", "pixel_values", "jpg", "jpeg", "png", "webp", "photo", "picture")
 LABEL_NAMES = ("label", "labels", "cls", "class", "target", "targets", "category")
 

@@ -12,7 +12,7 @@ from votestream.images.files import ImageError, open_image
 from votestream.images.pairs import LABEL_NAMES, Columns, Pair, as_image
 from votestream.images.urls import Place
 
-LARGEST = 1 << 28  # bytes of one file in a shard; a header may tell anything
+LARGEST = 1 << 28  # bytes of one file in a shard; a header can claim any size
 
 
 def pairs_of_shard(path: Place, columns: Columns) -> Iterator[Pair]:

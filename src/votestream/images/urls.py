@@ -150,7 +150,7 @@ def _system(url: str) -> tuple[Any, str]:
 
 
 async def _staying_client(**options: Any) -> Any:
-    """What asks HTTP servers for fsspec, and stays with the host that it was told."""
+    """The HTTP session for fsspec, which does not leave the host of the URL."""
     aiohttp = import_package("aiohttp", "reading http:// and https://")
     watch = aiohttp.TraceConfig()
     watch.on_request_redirect.append(_check_redirect)

@@ -19,7 +19,7 @@ from votestream.core.snapshot import Snapshot
 from votestream.io.model_files import sync_folder
 from votestream.io.partial_files import beside, permissions
 from votestream.learners import Learner
-from votestream.photos.finding import PhotoError
+from votestream.model_store.paths import ModelStoreError as PhotoError
 from votestream.serve.journal import journal_beside
 from votestream.serve.messages import Version
 from votestream.serve.opening import read_model

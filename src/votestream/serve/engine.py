@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from votestream.backbones.reference import describe
 from votestream.common.validation import as_task
-from votestream.photos.lock import alone
-from votestream.photos.opening import check_target
-from votestream.photos.sidecar import followed
+from votestream.model_store.lock import model_lock as alone
+from votestream.model_store.paths import check_model_path as check_target
+from votestream.model_store.paths import resolve_link as followed
 from votestream.serve.changes import Forget, Job, Learn, Rename, Undo, checked_label, sentence
 from votestream.serve.looker import Glance, Lesson
 from votestream.serve.messages import BadRequest, Change, Label, NotThere, ServeError, Taught, Upload

@@ -15,10 +15,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from votestream.photos.finding import PhotoError
-from votestream.photos.lock import alone
-from votestream.photos.opening import LEARNER, check_device, check_target, new_learner
-from votestream.photos.sidecar import followed
+from votestream.model_store.lock import model_lock as alone
+from votestream.model_store.model_file import DEFAULT_LEARNER as LEARNER
+from votestream.model_store.model_file import check_device, new_learner
+from votestream.model_store.paths import ModelStoreError as PhotoError
+from votestream.model_store.paths import check_model_path as check_target
+from votestream.model_store.paths import resolve_link as followed
 from votestream.serve.copies import Copied, LocalCopy
 from votestream.serve.looker import Looker
 from votestream.serve.messages import NotReady, Version

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from votestream.io.migrations import FORMAT, upgraded
 from votestream.io.model_files import digest, sync_folder
-from votestream.photos.finding import PhotoError
-from votestream.photos.sidecar import followed
+from votestream.model_store.paths import ModelStoreError as PhotoError
+from votestream.model_store.paths import resolve_link as followed
 
 OURS, VERSION = 0x564F5453, 1  # in the file's header: "VOTS", and the version of these tables
 KEYS, KEY_BYTES = 10_000, 16 << 20  # answers kept for requests that are sent again

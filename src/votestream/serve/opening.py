@@ -13,8 +13,11 @@ from votestream.io import model_files
 from votestream.io.file_header import checked_backbone, learner_in
 from votestream.learners import Learner
 from votestream.model_store.journal import fingerprint
-from votestream.photos.finding import PhotoError
-from votestream.photos.opening import LEARNER, LEARNS_ON, as_sentence, check_device, check_unchanged, new_learner
+from votestream.model_store.model_file import DEFAULT_LEARNER as LEARNER
+from votestream.model_store.model_file import LEARNER_DEVICE as LEARNS_ON
+from votestream.model_store.model_file import check_device, check_unchanged, new_learner
+from votestream.model_store.paths import ModelStoreError as PhotoError
+from votestream.model_store.paths import as_sentence
 from votestream.serve.changes import calls_of, make_again, samples_of
 from votestream.serve.journal import Entry, Folded, LessonsFile, journal_beside
 from votestream.serve.photo_notes import finish_photos

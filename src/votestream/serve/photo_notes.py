@@ -1,4 +1,4 @@
-"""The photo tool's notes beside a model (`photos.sidecar`): they stay right while the model is served.
+"""The photo tool's notes beside a model (`model_store.sidecar`): they stay right while the model is served.
 
 They say which photos `votestream learn` has taught it, in which class. Served lessons are not noted there, but classes
 that are renamed or forgotten are: else photos would be learned twice.
@@ -12,8 +12,11 @@ from typing import Any
 from votestream.io import model_files
 from votestream.learners import Learner
 from votestream.model_store.journal import fingerprint, open_journal
-from votestream.photos.sidecar import LearnedPhotos, journal_of, sidecar_of
-from votestream.photos.taught_model import folder_name, maker
+from votestream.model_store.paths import journal_path as journal_of
+from votestream.model_store.paths import sidecar_path as sidecar_of
+from votestream.model_store.sidecar import LearnedPhotos
+from votestream.model_store.stored_model import folder_name
+from votestream.model_store.stored_model import learner_maker as maker
 from votestream.serve.changes import samples_of
 from votestream.serve.journal import Entry, Folded
 from votestream.serve.view import file_parts
@@ -26,7 +29,7 @@ def finish_photos(path: Path, learner: Learner, backbone: dict[str, Any] | None)
         learner = opened.learner
         model_files.write(path, *file_parts(learner, backbone))
     if sidecar_of(path).exists():
-        newest = [(key, folder_name(label)) for key, label in opened.journal.now]
+        newest = [(key, folder_name(label)) for key, label in opened.journal.current]
         # Without lines of photos that were never learned: with served lessons the model's count will pass their number.
         LearnedPhotos(path, samples_of(learner), newest, fingerprint(learner)).write()
     return learner

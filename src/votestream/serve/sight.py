@@ -7,11 +7,12 @@ from io import BytesIO
 from typing import Any
 
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
-from votestream.backbones.choosing import FOR_PHOTOS, choose_backbone
+from votestream.backbones.default_backbone import FOR_PHOTOS, choose_backbone
 from votestream.backbones.reference import find_again
 from votestream.images.convert import explained
 from votestream.images.files import MAX_PIXELS, TIMES_REDUCED, identify
-from votestream.photos.opening import LEARNER, as_sentence
+from votestream.model_store.model_file import DEFAULT_LEARNER as LEARNER
+from votestream.model_store.paths import as_sentence
 from votestream.serve.messages import NotReady, Upload
 from votestream.serve.settings import EngineSettings
 

@@ -17,7 +17,7 @@ from votestream.core.files import arrays_of
 from votestream.io import model_files
 from votestream.learners import Learner
 from votestream.model_store.journal import fingerprint
-from votestream.photos.taught_model import maker
+from votestream.model_store.stored_model import learner_maker as maker
 from votestream.serve.changes import Job, Learn, Undo, calls_of, make_again, perform, samples_of
 from votestream.serve.journal import Entry, Folded, Kept, LessonsFile
 from votestream.serve.messages import (

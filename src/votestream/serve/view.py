@@ -15,7 +15,7 @@ from votestream.core.files import parts_of
 from votestream.core.snapshot import Snapshot
 from votestream.io.model_files import packed
 from votestream.learners import Learner
-from votestream.photos.decisions import Decisions
+from votestream.pipeline.prediction_details import PredictionDetails as Decisions
 from votestream.serve.changes import counts_of, sentence
 from votestream.serve.journal import Entry
 from votestream.serve.messages import Answer, BadRequest, Candidate, Columns, Conflict, NoFile, Version

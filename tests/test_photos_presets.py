@@ -57,7 +57,7 @@ def test_inspect_tells_views_and_stages(model):
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [(("--views", "32"), "taught with the views 32,32m"), (("--stages", "4"), "taught with the stages 3:centre,4")],
+    [(("--views", "32"), "made with the views 32,32m"), (("--stages", "4"), "made with the stages 3:centre,4")],
 )
 def test_another_look_at_an_old_model_is_refused(model, photos, options, told):
     result = run("learn", photos, "--model", model, "--yes", *options)

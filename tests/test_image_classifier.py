@@ -265,5 +265,5 @@ def test_another_backbone_can_be_set_before_learning_only(images):
     model.set_params(backbone=linear(0))
     assert model.backbone_.feature_dim == 8
     model.partial_fit(images.X, images.y).set_params(backbone="pixels")
-    with pytest.raises(ValueError, match="trained with the backbone 'module'"):
+    with pytest.raises(ValueError, match="taught through the backbone 'module'"):
         model.predict(images.X)

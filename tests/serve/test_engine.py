@@ -13,7 +13,7 @@ import pytest
 import votestream as vs
 from serve.taught import Told, learn, png, rows_of, until, upload
 from votestream.model_store.journal import fingerprint
-from votestream.photos.photo_list import PhotoError
+from votestream.model_store.paths import ModelStoreError as PhotoError
 from votestream.pipeline.prediction_details import PredictionDetails
 from votestream.serve import events, promises
 from votestream.serve.engine import Engine
@@ -368,7 +368,7 @@ def test_a_writer_that_dies_says_so_and_nobody_waits(opened, monkeypatch, caplog
 
 def test_a_second_engine_on_one_model_is_refused(opened, tmp_path):
     opened()
-    with pytest.raises(PhotoError, match="being taught by another run"):
+    with pytest.raises(PhotoError, match="in use by another run"):
         Engine.open(tmp_path / "m.safetensors")
 
 
@@ -550,6 +550,6 @@ def test_a_key_whose_senders_all_hung_up_may_be_sent_again(opened, held):
 
 
 def test_a_service_that_cannot_start_leaves_nothing_behind(tmp_path):
-    with pytest.raises(PhotoError, match="No learner for photos is called none"):
+    with pytest.raises(PhotoError, match="There is no learner for photos called none"):
         Engine.open(tmp_path / "shop.safetensors", EngineSettings(learner="none"))
     assert not list(tmp_path.iterdir())

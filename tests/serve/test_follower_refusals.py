@@ -11,7 +11,7 @@ import votestream as vs
 from serve.asking import Client, image
 from serve.following import following, free_port, lesson_of, refused, teach, writing
 from serve.taught import rows_of, until
-from votestream.photos.photo_list import PhotoError
+from votestream.model_store.paths import ModelStoreError as PhotoError
 from votestream.serve import follower as follower_module
 from votestream.serve.messages import Conflict, Upload, Version
 from votestream.serve.web.app import create_app

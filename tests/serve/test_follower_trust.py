@@ -18,7 +18,7 @@ from serve.asking import image
 from serve.following import answering, dripping, following, http, lesson_of, refused, teach, writing
 from serve.running import listening
 from serve.taught import until
-from votestream.photos.photo_list import PhotoError
+from votestream.model_store.paths import ModelStoreError as PhotoError
 from votestream.serve import upstream as upstream_module
 from votestream.serve.engine import Engine
 from votestream.serve.messages import NotReady, Upload, Version
@@ -258,12 +258,12 @@ def test_a_certificate_that_is_not_valid_here_is_refused(tmp_path, copy, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["{0}", "--follow", "http://writer:8080"], "A follower keeps a copy of one model"),
+        (["{0}", "--follow", "http://writer:8080"], "--follow copies one model"),
         (["{0}/m.safetensors", "--follow", "writer:8080"], "must be such as http://writer:8080, got 'writer:8080'"),
         (["{0}/m.safetensors", "--follow", "http://user:pass@writer"], "must be such as"),
         (["{0}/m.safetensors", "--follow", "http://writer:99999"], "Port out of range"),
         (["{0}/m.safetensors", "--follow", "http://writer", "--sample"], "leave --sample out"),
-        (["{0}/m.safetensors", "--max-stale", "60"], "--max-stale are for a copy"),
+        (["{0}/m.safetensors", "--max-stale", "60"], "--max-stale need --follow URL"),
         (["{0}/m.safetensors", "--follow", "http://w", "--follow-token-file", "{0}/none"], "none: No such file"),
         (["{0}/m.safetensors", "--follow", "http://w", "--follow-token-file", "{0}/two words"], "must be one word"),
     ],

@@ -13,8 +13,8 @@ from painted import counts, paint, run
 from serve.taught import Told, do, learn, rows_of, until, upload
 from votestream.model_store import stored_model
 from votestream.model_store.journal import fingerprint
+from votestream.model_store.paths import ModelStoreError as PhotoError
 from votestream.model_store.paths import sidecar_path
-from votestream.photos.photo_list import PhotoError
 from votestream.pipeline import ImageClassifier
 from votestream.serve.changes import Forget, Rename, Undo
 from votestream.serve.engine import Engine
@@ -204,7 +204,7 @@ def test_a_model_of_rows_takes_no_backbone(path, opened):
     do(model, Told(), learn("cat"))
     model.fold()
     opened.close()
-    with pytest.raises(PhotoError, match="taught rows of numbers"):
+    with pytest.raises(PhotoError, match="trained on rows of numbers"):
         open_served(path, EngineSettings(backbone="pixels"))
 
 
@@ -354,10 +354,10 @@ def test_a_model_file_changed_while_it_is_served_is_not_overwritten(path):
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        ({"learner": "ncm"}, "begun with the learner gaussian_voting, which stays: leave --learner out"),
-        ({"budget": 7}, "begun with gaussian_voting, which keeps no exemplars: leave --budget out"),
-        ({"backbone": "tiny"}, "taught through the backbone pixels, not tiny: leave --backbone out"),
-        ({"views": "3"}, "taught with the views 2: leave --views out"),
+        ({"learner": "ncm"}, "made with the learner gaussian_voting, which cannot change: leave --learner out"),
+        ({"budget": 7}, "made with gaussian_voting, which keeps no exemplars: leave --budget out"),
+        ({"backbone": "tiny"}, "made with the backbone pixels, not tiny: leave --backbone out"),
+        ({"views": "3"}, "made with the views 2: leave --views out"),
     ],
 )
 def test_what_a_served_model_was_begun_with_stays(tmp_path, wish, why):

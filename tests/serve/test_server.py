@@ -73,7 +73,7 @@ def test_sigterm_ends_it_in_an_orderly_way_and_the_model_file_has_every_lesson(t
             next(reader.iter_lines())
             code, said = running.end()
     assert code == 0
-    assert "and has the token" in said
+    assert "with the token" in said
     assert "Traceback" not in said
     assert vs.load(model).class_counts_.tolist() == [1, 1]
 

@@ -27,7 +27,7 @@ def timm_backbone(
         feature_scale: 1 leaves features as they come; see `Backbone.calibrate`.
     """
     who = f"the backbone 'timm:{model}'"
-    import_torchvision(who)  # timm imports it, and would fail with less of an explanation
+    import_torchvision(who)  # timm imports it, and its own error explains less
     timm = import_package("timm", who, install_extra("timm"), BackboneUnavailable)
     if not timm.is_model(model):
         raise ValueError(f"timm has no model {shown(model)}. {did_you_mean(model, timm.list_models())}")

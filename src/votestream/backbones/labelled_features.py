@@ -1,4 +1,4 @@
-"""Features of images that bring their labels along, batch by batch, so that a data set need not fit in memory."""
+"""Features of labelled images, batch by batch, so that a data set need not fit in memory."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def labelled_features(
 
 
 def _prepared(backbone: Backbone, source: LabelledImages) -> Iterator[tuple[np.ndarray | ImageError, Any]]:
-    """Images as the network reads them, or why not, and labels. No image is held longer than it takes to prepare."""
+    """Each image prepared for the network, or its error, with its label. Images are released once they are prepared."""
     pool = ThreadPoolExecutor(usable_cores())
     ahead: deque[tuple[bool, Future[np.ndarray] | ImageError, Any]] = deque()
     try:
@@ -80,7 +80,7 @@ def _prepared(backbone: Backbone, source: LabelledImages) -> Iterator[tuple[np.n
         while ahead:
             yield _outcome(*ahead.popleft())
     finally:
-        pool.shutdown(cancel_futures=True)  # whoever stops early does not wait for what was read ahead
+        pool.shutdown(cancel_futures=True)  # do not decode images that nobody will use
 
 
 def _outcome(may_fail: bool, made: Future[np.ndarray] | ImageError, label: Any) -> tuple[np.ndarray | ImageError, Any]:

@@ -63,7 +63,7 @@ def pair_in_shard_sample(sample: Mapping[str, Any], columns: Columns) -> Pair:
 
 
 def _label(sample: Mapping[str, Any], name: str, there: list[str], asked: str | None) -> Any:
-    """What stands in the file .cls, or in .json under `label` (`cls`, `class`, ...)."""
+    """The content of the file .cls, or of `label` (`cls`, `class`, ...) in .json."""
     if asked is not None and asked in sample:
         return _value(sample[asked])
     if asked is None and "cls" in sample:

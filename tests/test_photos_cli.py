@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, counts, paint, put, run
+from votestream.cli.main import app
 from votestream.model_store.model_file import photo_learners
 from votestream.model_store.paths import sidecar_path
 from votestream.pipeline import ImageClassifier
@@ -76,6 +79,31 @@ def test_a_folder_a_class_is_learned_and_summed_up(photos, model):
     assert result.stderr == ""
     assert counts(model) == {"red": 30, "green": 30}
     assert left_in(model.parent) == ["photos", *OURS]
+
+
+def test_learn_ends_with_accuracy_mistakes_and_what_to_do_next(tmp_path, model):
+    for label, n in (("red", 40), ("green", 40), ("blue", 3)):
+        paint(tmp_path / "photos", label, n)
+    paint(tmp_path / "photos", "crimson", 40, COLOURS["red"])
+    lines = run("learn", tmp_path / "photos", "--model", model, "--backbone", "pixels").stdout.splitlines()
+    accuracy, mistakes, next_, *steps = lines[-6:]
+    tested = vs.load(model).track_record().lately.tested
+    assert re.match(r"Accuracy now: \d+ % \(95 % interval \d+ to \d+ %\), measured on the newest", accuracy)
+    assert f"newest {tested} photos, each before it was learned." in accuracy
+    assert re.match(r"Most frequent mistakes: (red as crimson|crimson as red) \(\d+\)", mistakes)
+    assert next_ == "Next:"
+    assert steps[0] == "  add photos of blue: fewer than 10 were learned"
+    assert steps[1].startswith(f"  votestream predict {model} PHOTO ")
+    assert steps[2].startswith(f"  votestream evaluate {model} FOLDER ")
+    paint(tmp_path / "photos", "blue", 40, start=50)
+    lines = run("learn", tmp_path / "photos", "--model", model).stdout.splitlines()
+    assert re.match(r"  add photos of (red|crimson), the class with the lowest accuracy \(\d+ %\)", lines[-3])
+
+
+def test_a_single_class_needs_a_second_one(tmp_path, model):
+    paint(tmp_path / "photos", "red", 3)
+    lines = run("learn", tmp_path / "photos", "--model", model, "--backbone", "pixels").stdout.splitlines()
+    assert "  add a folder with photos of a second class, and run the same command again" in lines
 
 
 def test_next_week_it_goes_on_with_new_folders_and_new_photos_only(taught, photos):
@@ -578,6 +606,13 @@ def test_every_file_gets_its_label_confidence_and_the_vote_in_words(taught, phot
     assert ("exemplar" in result.stdout) == by_exemplars
 
 
+def test_a_prediction_is_one_short_line_unless_the_reasons_are_asked_for(taught, photos):
+    photo = photos / "red" / "photo 3.png"
+    short = run("predict", taught, photo).stdout
+    assert re.fullmatch(rf"{re.escape(str(photo))}: (red|grey) \d+ %\n", short)
+    assert run("predict", taught, photo, "--why").stdout.startswith(f"{short[:-1]}  (second: ")
+
+
 def test_json_gives_the_models_own_numbers_in_order(taught, photos):
     files = [photos / label / f"photo {n}.png" for n in range(20) for label in COLOURS]
     result = run("predict", taught, "--json", *files)
@@ -814,6 +849,33 @@ def test_three_photos_could_have_been_three_others():
 
 
 # ---- the whole command --------------------------------------------------------------------------
+
+
+def test_without_a_command_there_is_a_short_overview():
+    result = run()
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 9
+    commands = [line.split()[1] for line in lines if line.startswith("  votestream ")]
+    assert commands == ["demo", "learn", "predict", "evaluate", "serve"]
+    assert max(map(len, lines)) <= 104
+
+
+def commands_of(group, *names):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, *names, name)
+        else:
+            yield (*names, name), command
+
+
+def test_every_command_has_an_example_that_names_it_and_options_with_help():
+    found = dict(commands_of(typer.main.get_command(app)))
+    assert len(found) > 20
+    for names, command in found.items():
+        assert f"Example: votestream {' '.join(names)}" in command.help, names
+        for option in command.params:
+            assert option.hidden or option.help, (names, option.name)
 
 
 def test_help_does_not_wait_for_the_network_and_tells_the_exit_codes():

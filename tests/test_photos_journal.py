@@ -114,6 +114,11 @@ def test_undo_takes_one_photo_unless_told_and_a_photo_removed_stays_forgotten(ph
     assert counts(model) == {**before, "red": before["red"] - 1}
 
 
+def test_the_old_name_of_the_option_still_works(photos, model):
+    learn(photos, model)
+    assert "3 photos undone: " in run("undo", model, "--lessons", 3).stdout
+
+
 def test_what_undo_cannot_do_is_said_and_nothing_is_changed(photos, model, tmp_path):
     def refused(*arguments):
         before = {path: path.read_bytes() for path in model.parent.iterdir()}

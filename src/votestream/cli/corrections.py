@@ -33,8 +33,8 @@ def undo(
 ) -> None:
     """Undo the newest photos, as if they had never been learned.
 
-    Renamed and forgotten classes are undone too; each counts as one photo. MODEL.journal contains the newest 1,000
-    photos, or as many as `learn --journal` says.
+    Renamed and forgotten classes are undone too; each counts as one photo.
+    MODEL.journal has the newest 1,000 photos, or what `learn --journal` says.
 
     Example: votestream undo shop.safetensors --last-run
     """

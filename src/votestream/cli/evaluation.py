@@ -48,8 +48,9 @@ def evaluate(
 ) -> None:
     """Test a model on labelled photos that it has not learned. The model is not changed.
 
-    Prints the accuracy with its 95 % interval (Wilson), the accuracy of each class, the most frequent confusions and
-    the most confident mistakes. Classes that the model does not have are named and left out.
+    Prints the accuracy with its 95 % interval (Wilson), in all and by class,
+    the most frequent confusions and the most confident mistakes.
+    Classes that the model does not have are named and left out.
 
     Example: votestream evaluate shop.safetensors test_photos --html page.html
     """

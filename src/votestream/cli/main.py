@@ -30,16 +30,16 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-app.add_typer(bench_app, name="bench")
-app.add_typer(cache_app, name="cache")
 app.add_typer(photos_app)
 app.add_typer(evaluation_app)
 app.add_typer(corrections_app)
 app.add_typer(serve_app)
 app.add_typer(export_app)
+app.add_typer(labelstudio_app, name="label-studio")
 app.add_typer(data_app, name="data")
 app.add_typer(stream_app, name="stream")
-app.add_typer(labelstudio_app, name="label-studio")
+app.add_typer(bench_app, name="bench")
+app.add_typer(cache_app, name="cache")
 
 
 def _version(asked: bool) -> None:
@@ -51,10 +51,10 @@ def _version(asked: bool) -> None:
 OVERVIEW = """\
 VoteStream learns new classes from labelled photos. Add classes at any time; no photos are stored.
 
-  votestream demo                                   see it work in seconds, without a download
+  votestream demo                                   show it in seconds, without a download
   votestream learn PHOTOS --model shop.safetensors  learn photos: PHOTOS holds one folder for each class
   votestream predict shop.safetensors NEW_PHOTOS    predict the class of new photos
-  votestream evaluate shop.safetensors TEST_PHOTOS  test the model on photos that it has not learned
+  votestream evaluate shop.safetensors TEST_PHOTOS  test the model on other labelled photos
   votestream serve shop.safetensors                 learn and predict on a page in the browser
 
 `votestream --help` lists all commands, `votestream learn --help` explains one."""

@@ -97,9 +97,11 @@ def learn(
 ) -> None:
     """Learn the photos in a folder: each folder in it is a class. Run it again to add new photos and classes.
 
-    No photo is stored, and none is learned twice. MODEL.learned lists digests of the photos, MODEL.journal keeps the
-    newest features. A photo that you move to another class folder is corrected, as long as it is in the journal. You
-    can stop at any time: the same command continues. With --on, the model is saved once, at the end.
+    No photo is stored, and none is learned twice.
+    MODEL.learned lists digests of photos, MODEL.journal the newest features.
+    A photo moved to another class folder is corrected if the journal has it.
+    You can stop at any time: the same command continues.
+    With --on, the model is saved once, at the end.
 
     Example: votestream learn photos --model shop.safetensors
     """
@@ -181,8 +183,8 @@ def predict(
 ) -> None:
     """Predict the class of photos: one line for each photo, with the confidence.
 
-    --json prints one object for each photo. --sort-into never overwrites or deletes a file: if a name is taken, the
-    copy gets a number.
+    --json prints one object for each photo.
+    --sort-into overwrites and deletes no file: a copy may get a number.
 
     Example: votestream predict shop.safetensors new_photos --why
     """

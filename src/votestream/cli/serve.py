@@ -121,8 +121,9 @@ def serve(
 ) -> None:
     """Serve a model as a page for learning and predicting in a browser, and over HTTP. See docs/serve.md.
 
-    The service confirms a labelled image when it is on disk (MODEL.lessons), where it survives a crash. It updates the
-    model file within seconds. Ctrl-C or SIGTERM stops the service after all is written.
+    A labelled image is confirmed when it is on disk (MODEL.lessons).
+    It survives a crash from then on. The model file follows within seconds.
+    Ctrl-C or SIGTERM stops the service after everything is written.
 
     Example: votestream serve shop.safetensors
     """

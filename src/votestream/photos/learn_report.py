@@ -11,7 +11,7 @@ from rich.text import Text
 
 from votestream.common.printing import shown
 from votestream.images.class_folders import some
-from votestream.photos.report import ROWS, count, memory_line, next_step_line, quality_lines, report, say
+from votestream.photos.report import ROWS, count, memory_line, next_step_lines, quality_lines, report, say
 
 if TYPE_CHECKING:
     from votestream.photos.training import LearnResult, MovedPhoto
@@ -34,7 +34,7 @@ def summary_lines(result: LearnResult, path: Path) -> list[str]:
         counts_line(result),
         memory_line(about),
         *quality_lines(about),
-        next_step_line(about),
+        *next_step_lines(about),
     ]
 
 

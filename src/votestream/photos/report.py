@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -135,20 +136,25 @@ def quality_lines(about: dict[str, Any]) -> list[str]:
     return [*lines, f"Most frequent mistakes: {', '.join(mistakes)}."] if mistakes else lines
 
 
-def next_step_line(about: dict[str, Any]) -> str:
-    """What to do next with a model that has just been trained."""
-    name, classes = shown(about["file"]), about["classes"]
-    if len(classes) < 2:
-        return "Next: put photos of a second class into a folder beside the first one, and run the same command again."
-    ask = f"`votestream predict {name} PHOTO` predicts a photo, `votestream evaluate {name} FOLDER` tests the model"
+def next_step_lines(about: dict[str, Any]) -> list[str]:
+    """What to do next with a model that has just been trained, as `votestream learn` prints it at its end."""
+    name, classes = shlex.quote(about["file"]), about["classes"]
     few = [str(row["label"]) for row in classes if row["learned"] is not None and row["learned"] < FEW_PHOTOS]
-    if few:
-        return f"Next: add photos of {some(few, 3)} (fewer than {FEW_PHOTOS} each). {ask}."
     weakest = _weakest_class(about["track_record"])
-    if weakest is not None:
+    lines = ["Next:"]
+    if len(classes) < 2:
+        lines.append("  add a folder with photos of a second class, and run the same command again")
+    elif few:
+        lines.append(f"  add photos of {some(few, 3)}: fewer than {FEW_PHOTOS} were learned")
+    elif weakest is not None:
         label, accuracy = weakest
-        return f"Next: add photos of {label}, the class with the lowest accuracy ({100 * accuracy:.0f} %). {ask}."
-    return f"Next: {ask} on photos that it has not learned."
+        lines.append(f"  add photos of {label}, the class with the lowest accuracy ({100 * accuracy:.0f} %)")
+    predict, evaluate = f"votestream predict {name} PHOTO", f"votestream evaluate {name} FOLDER"
+    return [
+        *lines,
+        f"  {predict:<{len(evaluate)}}  predicts a photo",
+        f"  {evaluate}  tests the model on photos that it has not learned",
+    ]
 
 
 def _weakest_class(record: dict[str, Any] | None) -> tuple[str, float] | None:

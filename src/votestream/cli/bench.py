@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from votestream.cli.bench_choice import SuiteLength, asked_suite, backbone_digest, check_on, where_data_is
+from votestream.cli.bench_options import SuiteLength, backbone_digest, check_on, requested_suite, with_available_data
 from votestream.cli.data import DataDir
 from votestream.cli.options import Stages, Views
 from votestream.common.command_line import without_places
@@ -169,11 +169,11 @@ def run_command(
         check_on(on)
         if on == "here" or device != "cuda":  # a cluster may have the GPU that is not here
             as_device(device)
-        suite = asked_suite(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
+        suite = requested_suite(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
         suite = suite if anytime is None else replace(suite, anytime=anytime)
         suite = looking(suite, views, stages)
         asked_streams = len(suite.streams)
-        suite = where_data_is(suite, data_dir)
+        suite = with_available_data(suite, data_dir)
         first = suite.first_seed if first_seed is None else first_seed
         if suite.chooses and first < suite.first_seed:
             raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")

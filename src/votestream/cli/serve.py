@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-SHORTEST_TOKEN = 16
-NEEDED = ("fastapi", "uvicorn", "python_multipart", "segno")
+MIN_TOKEN_LENGTH = 16
+NEEDED_PACKAGES = ("fastapi", "uvicorn", "python_multipart", "segno")
 
 
 @app.command(epilog=CODES)
@@ -127,7 +127,7 @@ def serve(
 
     Example: votestream serve shop.safetensors
     """
-    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]:
         raise Refused(f"The service needs {', '.join(missing)}: {install_extra('serve')}.")
     from votestream.backbones.presets import with_preset
     from votestream.compute.place import one_thread
@@ -146,13 +146,15 @@ def serve(
     if https is not None:
         check_certificate(*https)
     studio = (
-        None if label_studio_url is None else LabelStudio(_valid(check_studio, label_studio_url), label_studio_token)
+        None
+        if label_studio_url is None
+        else LabelStudio(_check_value(check_studio, label_studio_url), label_studio_token)
     )
     options = Options(
         host=host,
         port=port,
-        token=_checked(token, host),
-        allow_origins=tuple(_valid(check_origin, one) for one in allow_origin or ()),
+        token=_check_token(token, host),
+        allow_origins=tuple(_check_value(check_origin, one) for one in allow_origin or ()),
         allow_hosts=tuple(allow_host or ()),
         https=https is not None,
         label_studio=studio,
@@ -171,9 +173,9 @@ def serve(
     upstream = _upstream(follow, follow_token_file, max_stale, model, sample)
     models: AbstractContextManager[Mapping[str, Served]]
     if upstream is None:
-        models = opened(models_in(model), settings, sample)
+        models = open_models(models_in(model), settings, sample)
     else:
-        models = _copied(model, upstream, settings, max_stale)
+        models = open_copy(model, upstream, settings, max_stale)
     # Requests are answered in parallel, and services share a machine: more threads for one request would only wait.
     with listen(options) as listener, one_thread():
         options = dataclasses.replace(options, port=listener.getsockname()[1])
@@ -183,7 +185,9 @@ def serve(
         with models as engines:
             for path in models_in(model).values():
                 note_address(path, own_address(options))
-            server = Server(create_app(engines, options), options.limits, https, lambda: _say(model, options, follow))
+            server = Server(
+                create_app(engines, options), options.limits, https, lambda: _print_addresses(model, options, follow)
+            )
             server.run([listener])
             ending = "." if follow else ": writing the model file."
             typer.echo(f"Stopping{ending}", err=True)
@@ -205,7 +209,7 @@ def models_in(place: Path) -> dict[str, Path]:
 
 
 @contextmanager
-def opened(paths: dict[str, Path], settings: EngineSettings, sample: bool = False) -> Iterator[dict[str, Engine]]:
+def open_models(paths: dict[str, Path], settings: EngineSettings, sample: bool = False) -> Iterator[dict[str, Engine]]:
     """Open the models; at the end close them, which writes their files."""
     from votestream.serve.engine import Engine
 
@@ -234,7 +238,7 @@ def _upstream(
         if token_file is not None or max_stale is not None:
             raise Refused("--follow-token-file and --max-stale need --follow URL.")
         return None
-    url = _valid(check_writer, follow)
+    url = _check_value(check_writer, follow)
     if model.is_dir():
         raise Refused(f"--follow copies one model: name the file of the copy, such as {model / 'copy.safetensors'}.")
     if sample:
@@ -249,7 +253,7 @@ def _upstream(
 
 
 @contextmanager
-def _copied(
+def open_copy(
     path: Path, upstream: Upstream, settings: EngineSettings, max_stale: float | None
 ) -> Iterator[dict[str, Follower]]:
     """The read-only copy of a model that another service trains."""
@@ -273,7 +277,7 @@ def train_on_sample(engine: Engine) -> None:
         engine.learn(uploads, label, task).result()
 
 
-def _checked(token: str | None, host: str) -> str | None:
+def _check_token(token: str | None, host: str) -> str | None:
     """Check the token; an address that other computers reach needs one."""
     from votestream.serve.web.options import is_loopback
 
@@ -284,22 +288,22 @@ def _checked(token: str | None, host: str) -> str | None:
             f"Everyone who can reach {host} could read and change the model. Give a token, such as --token "
             f"{secrets.token_urlsafe(16)} (or VOTESTREAM_TOKEN), or leave --host out to serve this computer only."
         )
-    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
+    if len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
         raise Refused(
-            f"A token must have at least {SHORTEST_TOKEN} characters, each a letter, a digit, - or _, such as "
+            f"A token must have at least {MIN_TOKEN_LENGTH} characters, each a letter, a digit, - or _, such as "
             f"{secrets.token_urlsafe(16)}."
         )
     return token
 
 
-def _valid(check: Callable[[str], str], value: str) -> str:
+def _check_value(check: Callable[[str], str], value: str) -> str:
     try:
         return check(value)
     except ValueError as problem:
         raise Refused(f"{problem}.") from None
 
 
-def _say(model: Path, options: Options, follow: str | None) -> None:
+def _print_addresses(model: Path, options: Options, follow: str | None) -> None:
     """Print the addresses of the service, and who may use it."""
     from votestream.serve.web.addresses import for_others, own_address, with_token
 

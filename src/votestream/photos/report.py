@@ -124,13 +124,17 @@ def track_lines(record: dict[str, Any] | None) -> list[str]:
 def quality_lines(about: dict[str, Any]) -> list[str]:
     """How good a model is now, and its most frequent mistakes, as `votestream learn` prints them at its end."""
     record = about["track_record"]
-    newest = None if record is None else Score(**record["lately"])
-    if newest is None or newest.accuracy is None or newest.low is None or newest.high is None:
+    if record is None:
         return []
-    share, low, high = (f"{100 * value:.0f}" for value in (newest.accuracy, newest.low, newest.high))
+    newest, so_far = Score(**record["lately"]), Score(**record["so_far"])
+    # After a merge the newest are unknown.
+    when, which, score = ("now", "the newest ", newest) if newest.tested else ("so far", "", so_far)
+    if score.accuracy is None or score.low is None or score.high is None:
+        return []
+    share, low, high = (f"{100 * value:.0f}" for value in (score.accuracy, score.low, score.high))
     lines = [
-        f"Accuracy now: {share} % (95 % interval {low} to {high} %), measured on the newest {newest.tested:,} photos, "
-        "each before it was learned."
+        f"Accuracy {when}: {share} % (95 % interval {low} to {high} %), measured on {which}"
+        f"{count(score.tested, 'photo')}, each before it was learned."
     ]
     mistakes = [f"{each['label']} as {each['taken_for']} ({each['times']:,})" for each in record["confusions"][:3]]
     return [*lines, f"Most frequent mistakes: {', '.join(mistakes)}."] if mistakes else lines

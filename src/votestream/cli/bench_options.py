@@ -23,7 +23,7 @@ class SuiteLength(StrEnum):
     short = "short"
 
 
-def asked_suite(
+def requested_suite(
     name: str, methods: list[str] | None, streams: list[str] | None, budgets: list[int] | None,
     learners: list[str] | None, settings: list[str] | None, backbone: str | None, preset: SuiteLength | None,
     limit: int | None, validate: bool,
@@ -64,7 +64,7 @@ def _settings(pairs: list[str] | None) -> dict[str, Any]:
     return made
 
 
-def where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
+def with_available_data(suite: Suite, data_dir: Path | None) -> Suite:
     """The suite without the streams whose data is not here; prints their names."""
     from votestream.bench.finding import missing_data
 

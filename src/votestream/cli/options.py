@@ -11,7 +11,7 @@ import typer
 from votestream.common.printing import shown
 
 
-class Preset(StrEnum):
+class PresetName(StrEnum):
     """Views and stages that go together."""
 
     careful = "careful"
@@ -20,7 +20,7 @@ class Preset(StrEnum):
 
 Model = Annotated[Path, typer.Argument(help="The model file.", show_default=False)]
 PresetOption = Annotated[
-    Preset | None,
+    PresetName | None,
     typer.Option(
         "--preset",
         help="careful: more accurate, several times slower; quick: faster. Sets --views and --stages; only for a new "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -16,16 +15,22 @@ from rich.table import Table
 from rich.text import Text
 
 from votestream.cli.bench_options import SuiteLength, backbone_digest, check_on, requested_suite, with_available_data
+from votestream.cli.bench_results import (
+    existing_results_folder,
+    readable_rows,
+    results_folder,
+    suite_and_rows,
+    suite_results,
+)
 from votestream.cli.data import DataDir
 from votestream.cli.options import Stages, Views
 from votestream.common.command_line import without_places
-from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
+from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, stop
 from votestream.common.extras import install_extra
 
 # Learners and streams import torch, so the commands import them: --help does not wait for it.
 if TYPE_CHECKING:
-    from votestream.bench.results import Results
-    from votestream.bench.runs import Suite
+    pass
 
 app = typer.Typer(
     help="Run benchmarks of methods on streams, and make tables, plots and a report.", no_args_is_help=True
@@ -66,9 +71,9 @@ def list_command(folder: Folder = None) -> None:
     from votestream.bench.suites import all_suites
 
     table = Table("suite", "what", "streams", "methods", "rows")
-    where = _to_read(folder) or folder_here()
+    where = results_folder(folder) or folder_here()
     known = all_suites()
-    read = {suite.name: _rows_if_readable(suite.name, where) for suite in known}
+    read = {suite.name: readable_rows(suite.name, where) for suite in known}
     for suite in known:
         rows = read[suite.name]
         streams = "; ".join(stream.title for stream in suite.streams)
@@ -178,7 +183,7 @@ def run_command(
         if suite.chooses and first < suite.first_seed:
             raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")
         runs = list(suite.runs(backbone_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
-        results = _results(name, folder, validate)
+        results = suite_results(name, folder, validate)
         results.rows()  # reports a file that cannot be continued before anything is run
         folder.mkdir(parents=True, exist_ok=True)
         logs = Logs(suite, log or [])
@@ -215,7 +220,7 @@ def show_command(name: Name, metric: Metrics = None, validate: Validate = False,
     """
     from votestream.bench.tables import blocks, body, failures, header, note
 
-    suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
+    suite, rows = suite_and_rows(name, existing_results_folder(folder), validate, metric)
     console = Console()
     for block in blocks(suite, rows):
         first, *others = header(block)
@@ -250,7 +255,7 @@ def table_command(
     """
     from votestream.bench.tables import FORMATS
 
-    suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
+    suite, rows = suite_and_rows(name, existing_results_folder(folder), validate, metric)
     _write(FORMATS[format.value](suite, rows), out)
 
 
@@ -272,8 +277,8 @@ def plot_command(
     """
     import importlib.util
 
-    where = _there(folder)
-    found = [_suite_and_rows(name, where, validate) for name in names]
+    where = existing_results_folder(folder)
+    found = [suite_and_rows(name, where, validate) for name in names]
     found = [(suite if kind is None else replace(suite, plot=kind), rows) for suite, rows in found]
     out = out or Path(f"{names[0]}.png")
     check_out(out)
@@ -305,11 +310,11 @@ def report_command(
     from votestream.bench.suites import all_suites
 
     check_out(out)
-    where, left_out = _there(folder), False
+    where, left_out = existing_results_folder(folder), False
     if names:
-        found = [_suite_and_rows(name, where, False) for name in names]
+        found = [suite_and_rows(name, where, False) for name in names]
     else:
-        read = [(suite, _rows_if_readable(suite.name, where)) for suite in all_suites()]
+        read = [(suite, readable_rows(suite.name, where)) for suite in all_suites()]
         found = [(suite, rows) for suite, rows in read if rows]
         left_out = any(rows is None for _, rows in read)
     if not found:
@@ -317,66 +322,6 @@ def report_command(
     _write(page(found), out)
     typer.echo(f"Report: {out}")
     raise typer.Exit(PARTLY if left_out else 0)
-
-
-def _results(name: str, folder: Path, validate: bool) -> Results:
-    from votestream.bench.results import Results
-
-    return Results(folder / f"{name}{'_validation' if validate else ''}.csv")
-
-
-def _to_read(folder: Path | None) -> Path | None:
-    """The folder of results to read: the one named, that of the working folder, or the checkout's; None without any."""
-    from votestream.bench.results import checkout_results, folder_here
-
-    if folder is not None or folder_here().is_dir():
-        return folder or folder_here()
-    found = checkout_results()
-    if found is not None:
-        note(f"results are read from {found}: there are none in this folder.")
-    return found
-
-
-def _there(folder: Path | None) -> Path:
-    found = _to_read(folder)
-    if found is None:
-        raise Refused(
-            "There is no folder `results` here, and votestream is not installed from a checkout, which has one: go to "
-            "the folder that holds it, name it by --results, or make results by `votestream bench run smoke`."
-        )
-    return found
-
-
-def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
-    """The rows of a suite; None, and a word why, where the file is not one of results."""
-    try:
-        return _results(name, folder, False).rows()
-    except (ValueError, OSError) as error:
-        typer.echo(f"Left out: {error}", err=True)
-        return None
-
-
-def _suite_and_rows(
-    name: str, folder: Path, validate: bool, metrics: list[str] | None = None
-) -> tuple[Suite, list[dict[str, str]]]:
-    from votestream.bench.metrics import find_metric
-    from votestream.bench.results import checkout_results, folder_here
-    from votestream.bench.suites import find_suite
-
-    try:
-        suite, results = find_suite(name), _results(name, folder, validate)
-        for metric in metrics or suite.metrics:
-            find_metric(metric)
-        rows = results.rows()
-    except ValueError as error:
-        raise Refused(str(error)) from error
-    if not rows:
-        where = "" if folder == folder_here() else f" --results {shlex.quote(str(folder))}"
-        command = f"votestream bench run {name}{' --validate' if validate else ''}{where}"
-        theirs = checkout_results()
-        others = f" The checkout's are in {theirs}: name it by --results." if theirs and folder == folder_here() else ""
-        raise Refused(f"There are no rows in {results.path}: `{command}` makes them.{others}")
-    return replace(suite, held_out=validate, metrics=tuple(metrics or suite.metrics)), rows
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -36,10 +36,11 @@ from photo_parts import Parts, parts_of
 from rows import ACCURACY, COMMAND, rows_of, write
 from votestream.common.exits import Refused
 from votestream.images.class_folders import some
-from votestream.photos.finding import Offer, Photo, PhotoError
-from votestream.photos.learning import teach
-from votestream.photos.opening import open_model
-from votestream.photos.reading import readings
+from votestream.model_store.model_file import open_model
+from votestream.model_store.paths import ModelStoreError
+from votestream.photos.decode import decode_photos
+from votestream.photos.photo_list import Photo, PhotoList
+from votestream.photos.training import learn_photos
 from votestream.tracking.report import Score
 
 BACKBONES = (
@@ -90,7 +91,7 @@ class Judge:
         with tempfile.TemporaryDirectory() as place:
             for number, photos in enumerate(rounds, 1):
                 path = Path(place, "model.safetensors")
-                lesson = teach(path, Offer(photos), self.settings, f"round {number}", self.seed, 0)
+                lesson = learn_photos(path, PhotoList(photos), self.settings, f"round {number}", self.seed, 0)
                 self.problems += lesson.problems
                 if lesson.interrupted:
                     raise KeyboardInterrupt
@@ -98,7 +99,7 @@ class Judge:
                 if model is not None and after is not None:
                     after(model)
         if model is None:
-            raise PhotoError(f"No photo of {self.parts.name} could be read.")
+            raise ModelStoreError(f"No photo of {self.parts.name} could be read.")
         return model
 
     def _after_round(self, model: vs.ImageClassifier) -> None:
@@ -117,7 +118,7 @@ class Judge:
         features: list[np.ndarray] = []
         batch: list[np.ndarray] = []
         labels = []
-        for reading in readings(photos, backbone):
+        for reading in decode_photos(photos, backbone):
             if reading.pixels is None:
                 self.problems.append(str(reading.problem))
                 continue
@@ -129,7 +130,7 @@ class Judge:
         if batch:
             features.append(backbone.of_prepared(np.stack(batch)))
         if not features:
-            raise PhotoError(f"None of the photos to test on could be read: {some(self.problems, 3)}")
+            raise ModelStoreError(f"None of the photos to test on could be read: {some(self.problems, 3)}")
         return Photos(np.concatenate(features), np.array(labels))
 
     def accuracy(self) -> tuple[Score, float]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from votestream.images.class_folders import HELD_OUT, SUFFIXES, is_litter, layout_of, some
-from votestream.photos.finding import Offer, Photo, PhotoError, offer
+from votestream.model_store.paths import ModelStoreError
+from votestream.photos.photo_list import Photo, PhotoList, list_photos
 
 
 @dataclass
@@ -39,16 +40,16 @@ def parts_of(folder: Path, n_rounds: int = 3, test_share: float = 0.3, seed: int
     - `train/CLASS` and `test/CLASS` (also `val`, ...): the classes are taught in rounds drawn by the seed;
     - `CLASS/`: the same, and a share of each class's photos, drawn by the seed, is the test part.
     """
-    found = offer(folder)  # says what is wrong with a folder that holds nothing
+    found = list_photos(folder)  # says what is wrong with a folder that holds nothing
     layout = layout_of(folder)
     if layout.held_out:
         parts = Parts(label(folder), _drawn(found.photos, n_rounds, seed), _photos(layout.held_out[0], found))
     elif rounds := _rounds_in(layout.classes):
         test, *others = rounds.pop(), *[top for top in layout.classes if top.name.lower() in HELD_OUT][1:]
-        found = Offer(notes=[f"{some(path.name for path in others)} left alone."] if others else [])
+        found = PhotoList(notes=[f"{some(path.name for path in others)} left alone."] if others else [])
         parts = Parts(label(folder), [_photos(part, found) for part in rounds], _photos(test, found))
     elif layout.doubt:
-        raise PhotoError(f"{layout.doubt} Give the folder that holds the classes, or rounds and a folder `test`.")
+        raise ModelStoreError(f"{layout.doubt} Give the folder that holds the classes, or rounds and a folder `test`.")
     else:
         taught, test_part = _split(found, test_share, seed)
         parts = Parts(label(folder), _drawn(taught, n_rounds, seed), test_part)
@@ -82,8 +83,8 @@ def _holds_classes(folder: Path) -> bool:
     return not loose and any(path.is_dir() for path in inside)
 
 
-def _photos(part: Path, said: Offer) -> list[Photo]:
-    found = offer(part)
+def _photos(part: Path, said: PhotoList) -> list[Photo]:
+    found = list_photos(part)
     said.notes += found.notes
     said.problems += found.problems
     return found.photos
@@ -97,7 +98,7 @@ def _drawn(photos: list[Photo], n_rounds: int, seed: int) -> list[list[Photo]]:
     return [[photo for photo in photos if photo.label in group] for group in groups]
 
 
-def _split(found: Offer, share: float, seed: int) -> tuple[list[Photo], list[Photo]]:
+def _split(found: PhotoList, share: float, seed: int) -> tuple[list[Photo], list[Photo]]:
     """A share of each class's photos to test on, at least one; the others to teach."""
     rng, taught, test = np.random.default_rng(seed), [], []
     for name in found.labels:
@@ -122,7 +123,9 @@ def _checked(folder: Path, parts: Parts) -> Parts:
         parts.notes.append(f"Of {some(untested, 5)} no photo is tested.")
     if len(known) < 2 or not parts.test:
         had = f"{len(known)} class{'' if len(known) == 1 else 'es'} to teach and {len(parts.test)} photos to test"
-        raise PhotoError(f"{folder} has {had}: two classes are needed, with a few photos each. {' '.join(parts.notes)}")
+        raise ModelStoreError(
+            f"{folder} has {had}: two classes are needed, with a few photos each. {' '.join(parts.notes)}"
+        )
     taught = {_digest(Path(photo.path)) for photos in parts.rounds for photo in photos}
     if twice := sum(_digest(Path(photo.path)) in taught for photo in parts.test):
         parts.notes.append(f"{twice} of the test photos are taught too, byte for byte: the accuracy is too high.")

@@ -41,9 +41,9 @@ from votestream.backbones import Backbone
 from votestream.backbones.backbone import exact
 from votestream.common.cores import usable_cores
 from votestream.distributed.executor import Executor
-from votestream.photos.finding import offer
-from votestream.photos.learning import Teacher
-from votestream.photos.many_workers import SharedTeacher, on_workers
+from votestream.photos.parallel_training import ParallelPhotoTraining, make_executor
+from votestream.photos.photo_list import list_photos
+from votestream.photos.training import PhotoTraining
 
 SHOWN = [
     *("photos", "cores", "photos_per_second", "network_per_second", "decoding_per_second", "of_the_slower"),
@@ -137,28 +137,30 @@ def teach(folder: Path, device: str) -> tuple[float, dict[str, float]]:
     """Photos a second of a new model that learns the folder, and the parts as shares of the time."""
     with tempfile.TemporaryDirectory() as place:
         model = Path(place, "model.safetensors")
-        teacher = Teacher(model, offer(folder), {**SETTINGS, "device": device}, None, 0, 1000)
+        training = PhotoTraining(model, list_photos(folder), {**SETTINGS, "device": device}, None, 0, 1000)
         spent = {"learner": 0.0}
-        teacher.taught.learn = _timed(teacher.taught.learn, spent, "learner")  # type: ignore[method-assign]
-        teacher.taught.save = _timed(teacher.taught.save, spent, "learner")  # type: ignore[method-assign]
+        training.stored.learn = _timed(training.stored.learn, spent, "learner")  # type: ignore[method-assign]
+        training.stored.save = _timed(training.stored.save, spent, "learner")  # type: ignore[method-assign]
         start = time.perf_counter()
-        lesson = teacher.run()
+        result = training.run()
         seconds = time.perf_counter() - start
-    assert not lesson.problems, lesson.problems
+    assert not result.problems, result.problems
     shares = {part: value / seconds for part, value in spent.items()}
-    return sum(lesson.learned.values()) / seconds, {"waiting": 1 - sum(shares.values()), **shares}
+    return sum(result.learned.values()) / seconds, {"waiting": 1 - sum(shares.values()), **shares}
 
 
 def teach_by_processes(folder: Path, device: str, place: Executor) -> float:
     """The same by the executor's workers."""
     with tempfile.TemporaryDirectory() as at:
-        found = offer(folder)
-        teacher = SharedTeacher(Path(at, "model.safetensors"), found, {**SETTINGS, "device": device}, None, 0, 1000)
+        found = list_photos(folder)
+        training = ParallelPhotoTraining(
+            Path(at, "model.safetensors"), found, {**SETTINGS, "device": device}, None, 0, 1000
+        )
         start = time.perf_counter()
-        lesson = teacher.share(found, place, None, None)
+        result = training.run_on(found, place, None, None)
         seconds = time.perf_counter() - start
-    assert not lesson.problems, lesson.problems
-    return sum(lesson.learned.values()) / seconds
+    assert not result.problems, result.problems
+    return sum(result.learned.values()) / seconds
 
 
 def _timed(work: Callable[..., Any], spent: dict[str, float], part: str) -> Callable[..., Any]:
@@ -189,14 +191,14 @@ def of_both_in_turn(seen: list[tuple[float, float, float]], device: str) -> str:
 
 def measure(kind: Kind, folder: Path, device: str, cores: int, rounds: int) -> dict[str, Any]:
     torch.set_num_threads(cores)
-    backbone = Teacher(folder / "none", offer(folder), {**SETTINGS, "device": device}, None, 0, 0).backbone
+    backbone = PhotoTraining(folder / "none", list_photos(folder), {**SETTINGS, "device": device}, None, 0, 0).backbone
     paths = sorted(folder.glob("*/*.jpg"))
     network, decoding = bare_network(backbone), bare_decoding(paths, backbone.input_size, cores)
     network()  # the first call chooses kernels
     seen: list[tuple[float, float, float]] = []
     by_processes: list[tuple[float, float, float]] = []
     parts: list[dict[str, float]] = []
-    workers = on_workers("processes", cores, device) if cores > 1 else None
+    workers = make_executor("processes", cores, device) if cores > 1 else None
     if workers is not None:
         teach_by_processes(folder, device, workers)
     for _ in range(rounds):

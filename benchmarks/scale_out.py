@@ -40,7 +40,7 @@ from rows import COMMAND, SPEED, append
 from votestream._version import __version__
 from votestream.core.merge import begun_like
 from votestream.distributed.chunk_work import ChunkWork
-from votestream.distributed.chunks import RowsLook, chunks_of
+from votestream.distributed.chunks import RowExtractor, chunks_of
 from votestream.distributed.executor import Executor, executor, single_threaded
 from votestream.distributed.merge_tree import MergeTree
 from votestream.distributed.parts import Part, merged
@@ -241,7 +241,7 @@ def measure_merging(
     X = rng.normal(size=(8 * rows, width)).astype(np.float32)
     y = (np.arange(8 * rows) if mixed else np.arange(8 * rows) // rows) % 100
     with single_threaded():
-        make = ChunkWork(RowsLook(), begun_like(vs.GaussianVoting(device="cpu"), X[:10]), "a task")()
+        make = ChunkWork(RowExtractor(), begun_like(vs.GaussianVoting(device="cpu"), X[:10]), "a task")()
         chunks = list(chunks_of(X, y.tolist(), MERGED))
         blobs = [make(chunks[first : first + group]) for first in range(0, len(chunks), group)]
         for count in counts:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.learners import Learner
-from votestream.photos.opening import LEARNER, new_learner
+from votestream.model_store.model_file import DEFAULT_LEARNER, new_learner
 
 WIDTH = 64
 LABELS = [f"class {n}" for n in range(12)]
@@ -140,7 +140,7 @@ class Reference:
     """A model that is taught what the log says, one call after the other, in this process."""
 
     def __init__(self) -> None:
-        self.learner: Learner = new_learner(LEARNER, None, 0)
+        self.learner: Learner = new_learner(DEFAULT_LEARNER, None, 0)
         self.number = 0
 
     def follow(self, log: Log, number: int) -> tuple[int, int]:

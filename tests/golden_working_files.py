@@ -12,8 +12,8 @@ import numpy as np
 
 import golden_files  # it registers the backbone
 import votestream as vs
-from votestream.photos.finding import offer
-from votestream.photos.learning import teach
+from votestream.photos.photo_list import list_photos
+from votestream.photos.training import learn_photos
 from votestream.serve.engine.changes import Learn, Undo
 from votestream.serve.engine.recovery import open_model
 from votestream.serve.engine.settings import EngineSettings
@@ -37,7 +37,7 @@ def write_photos(folder: Path) -> None:
 
 
 def teach_photos(model: Path, photos: Path):
-    return teach(model, offer(photos), SETTINGS, None, 0, 1000)
+    return learn_photos(model, list_photos(photos), SETTINGS, None, 0, 1000)
 
 
 def teach_rows(model: Path):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from painted import run
-from votestream.photos import taught_model
-from votestream.photos.sidecar import LearnedPhotos
+from votestream.model_store import stored_model
+from votestream.model_store.sidecar import LearnedPhotos
 from votestream.pipeline import ImageClassifier
 
 
@@ -12,7 +12,7 @@ class Killed(BaseException):
     pass
 
 
-STEPS = (LearnedPhotos, "write"), (taught_model, "write_journal"), (ImageClassifier, "save")
+STEPS = (LearnedPhotos, "write"), (stored_model, "write_journal"), (ImageClassifier, "save")
 
 
 def run_and_kill(monkeypatch, step, moment, *arguments):

@@ -12,10 +12,10 @@ from torch import nn
 from typer.testing import CliRunner
 
 import votestream as vs
-from votestream.backbones.choosing import choose_backbone
+from votestream.backbones.default_backbone import choose_backbone
 from votestream.cli.main import app
 from votestream.images.measure import usual_side
-from votestream.photos import opening
+from votestream.model_store import model_file
 from votestream.pipeline import image_classifier
 
 
@@ -32,7 +32,7 @@ def tiny_networks(monkeypatch):
         asked.append((name, options.get("stages")))
         return vs.from_module(network, input_size=size, name=name, device="cpu")
 
-    for place in (image_classifier, opening):
+    for place in (image_classifier, model_file):
         monkeypatch.setattr(place, "create_backbone", made)
     monkeypatch.setattr("votestream.backbones.reference.create_backbone", made)
     return asked
@@ -129,7 +129,9 @@ def test_learn_chooses_by_the_photos_and_says_which_and_why(tmp_path):
     write(tmp_path / "photos", "cat", 90)
     result = learn(tmp_path / "photos", "--model", tmp_path / "m", "--yes")
     assert result.exit_code == 0, result.output
-    assert "The backbone is efficientnet_lite0, as the images have 90 pixels on their shorter side" in result.stderr
+    assert (
+        "The backbone is efficientnet_lite0, because the images have 90 pixels on their shorter side" in result.stderr
+    )
     assert backbone_of(tmp_path / "m") == "efficientnet_lite0"
 
 
@@ -146,7 +148,9 @@ def test_an_old_model_that_meets_large_photos_names_the_better_choice(tmp_path):
     write(tmp_path / "large", "dog", 90)
     result = learn(tmp_path / "large", "--model", tmp_path / "m", "--yes")
     assert result.exit_code == 0, result.output
-    assert "--backbone efficientnet_lite0, would see more (docs/photos.md" in " ".join(result.stderr.split())
+    assert "--backbone efficientnet_lite0, would use more of them (see docs/photos.md" in " ".join(
+        result.stderr.split()
+    )
     assert backbone_of(tmp_path / "m") == "reduced_resnet18"
     again = learn(tmp_path / "photos", "--model", tmp_path / "m", "--yes")
     assert "see more" not in again.stderr

@@ -286,7 +286,7 @@ def test_a_limit_lets_so_many_samples_of_each_class_arrive():
         (["run", "smoke", "--learner", "json:dumps"], "json:dumps is no learner"),
         (["run", "smoke", "--learner", "knn", "--set", "kk=3"], "knn has no setting kk. It has budget, k,"),
         (["run", "smoke", "--learner", "knn", "--set", "k"], "--set takes NAME=VALUE, not 'k'"),
-        (["run", "smoke", "--set", "k=3"], "--set is for a learner given by --learner"),
+        (["run", "smoke", "--set", "k=3"], "--set needs --learner"),
         (["run", "smoke", "--method", "sldaa"], "No method of smoke is called sldaa. Known: NCM, SLDA"),
         (["run", "smoke", "--method", "NCM", "--method", "sldaa"], "No method of smoke is called sldaa."),
         (["run", "smoke", "--device", "gpu"], "device must be 'auto', 'cpu' or 'cuda', got 'gpu'"),

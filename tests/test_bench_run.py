@@ -134,7 +134,7 @@ def test_a_run_that_fails_and_one_whose_process_dies_are_recorded_and_the_others
     assert errors["Dies"] == "the process died (exit code 9)"
     assert errors["Upright"].endswith("predict returned an array of shape (100, 1) for 100 rows: it must be (100,)")
     assert len(rows_in(folder)) == 12
-    assert "3 of them failed; `--retry` runs these again." in output
+    assert "3 of them failed; `--retry` runs them again." in output
     shown = CliRunner().invoke(app, ["bench", "show", "smoke", "--results", str(folder / "results")]).output
     assert "Failed: Fails, Q 200 on sample, seed 0: RuntimeError: this one never answers" in " ".join(shown.split())
 
@@ -158,7 +158,7 @@ def test_a_failed_run_is_run_again_only_when_asked_to(smoke, monkeypatch):
     before = lines_in(folder)
     alone = ["bench", "run", "smoke", "--seeds", "1", "--learner", "mine:Fails", "--method", "Fails"]
     told = CliRunner().invoke(app, alone)
-    assert "1 of 1 runs were there" in told.output
+    assert "1 of 1 runs were done before" in told.output
     assert told.exit_code == 1  # what was asked for is not there
     assert lines_in(folder) == before
     assert CliRunner().invoke(app, [*alone, "--retry"]).exit_code == 1
@@ -174,7 +174,7 @@ def test_a_run_that_is_there_is_run_again_when_asked_to_and_the_new_row_counts(s
     before = lines_in(folder)
     alone = ["bench", "run", "smoke", "--seeds", "1", "--method", "NCM"]
     path.write_text(path.read_text().replace(f",{vs.__version__},", ",0.0.1,"))
-    assert "1 of 1 runs were there, 0 done" in CliRunner().invoke(app, alone).output
+    assert "1 of 1 runs were done before, 0 done" in CliRunner().invoke(app, alone).output
     assert "Rows of versions" not in CliRunner().invoke(app, ["bench", "show", "smoke"]).output
     assert CliRunner().invoke(app, [*alone, "--again"]).exit_code == 0
     assert lines_in(folder) == before + 1
@@ -240,7 +240,7 @@ def test_ctrl_c_ends_the_processes_gives_back_the_runs_and_says_how_to_go_on(mon
     monkeypatch.setattr(Workers, "reports", interrupted)
     told = CliRunner().invoke(app, ["bench", "run", "smoke", "--jobs", "1"])
     assert told.exit_code == 130
-    assert "Interrupted. No run had ended yet; the same command goes on." in told.output
+    assert "Interrupted. No run had ended yet; run the same command to continue." in told.output
     assert [process.is_alive() for process in started] == [False]
     assert list(Path("results/.smoke.running").iterdir()) == []
 

@@ -366,7 +366,7 @@ def test_norms_are_a_table_a_image_and_part_of_the_page(norm_rows):
 )
 def test_steps_and_methods_can_be_chosen(arguments, steps, methods, monkeypatch):
     held = []
-    monkeypatch.setattr("votestream.cli.bench.where_data_is", lambda suite, _: suite)
+    monkeypatch.setattr("votestream.cli.bench.with_available_data", lambda suite, _: suite)
     monkeypatch.setattr("votestream.bench.runner.run_all", lambda runs, *_, **__: held.extend(runs) or sys.exit(7))
     told = CliRunner().invoke(app, ["bench", "run", *arguments, "--seeds", "1"])
     assert told.exit_code == 7, told.output

@@ -55,7 +55,7 @@ def test_it_says_what_it_keeps_and_draws_the_outcome(shown):
 
 def test_it_looks_at_photos_through_the_photo_network(shown):
     output = shown[0]
-    assert "through efficientnet_lite0" in output
+    assert "with the backbone efficientnet_lite0" in output
     assert re.search(r"temple: temple \d+%\s+flower: flower \d+%", output)
 
 

@@ -16,7 +16,7 @@ import votestream as vs
 from painted import paint, run
 from streams.samples import write_cifar10
 from votestream.bench.results import Results, folder_here
-from votestream.photos import learning
+from votestream.photos import training
 
 CHECKOUT = Path(__file__).parents[1]
 SOURCE = {"PYTHONPATH": str(Path(vs.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
@@ -157,9 +157,9 @@ def test_the_documented_table_is_that_of_the_module():
 
 
 def test_a_warning_is_one_plain_line_however_often_it_was_given(place, monkeypatch):
-    from votestream.photos import answering
+    from votestream.photos import predictions
 
-    real = answering.readings
+    real = predictions.decode_photos
 
     def warning(*arguments):
         for reading in real(*arguments):
@@ -167,7 +167,7 @@ def test_a_warning_is_one_plain_line_however_often_it_was_given(place, monkeypat
             warnings.warn("for programmers", DeprecationWarning, stacklevel=1)
             yield reading
 
-    monkeypatch.setattr(answering, "readings", warning)
+    monkeypatch.setattr(predictions, "decode_photos", warning)
     result = run("predict", place / "model", place / "photos")
     assert (result.exit_code, result.stderr) == (0, "note: this plot is odd, but was read\n")
 
@@ -225,13 +225,13 @@ def test_in_a_checkout_rows_are_written_beside_those_of_the_other_suites():
 
 STOPPED = """
 import signal, sys
-from votestream.photos import learning
+from votestream.photos import training
 
-def press(*arguments, real=learning.readings):
+def press(*arguments, real=training.decode_photos):
     signal.raise_signal(signal.SIGINT)
     return real(*arguments)
 
-learning.readings = press
+training.decode_photos = press
 from votestream.cli.main import app
 app(sys.argv[1:])
 """
@@ -247,16 +247,16 @@ def interruptible():
 
 def pressed(monkeypatch, function):
     """Ctrl-C just before a function is called."""
-    real = getattr(learning, function)
+    real = getattr(training, function)
 
     def press(*arguments, **how):
         signal.raise_signal(signal.SIGINT)
         return real(*arguments, **how)
 
-    monkeypatch.setattr(learning, function, press)
+    monkeypatch.setattr(training, function, press)
 
 
-@pytest.mark.parametrize("function", ["check_target", "open_model", "readings"])
+@pytest.mark.parametrize("function", ["check_model_path", "open_model", "decode_photos"])
 @pytest.mark.parametrize("there", [False, True])
 def test_ctrl_c_before_the_first_batch_claims_nothing(place, tmp_path, monkeypatch, interruptible, function, there):
     model = tmp_path / "model"
@@ -265,8 +265,8 @@ def test_ctrl_c_before_the_first_batch_claims_nothing(place, tmp_path, monkeypat
         paint(tmp_path / "more", "blue", 2)
     pressed(monkeypatch, function)
     result = run("learn", tmp_path / "more" if there else place / "photos", "--model", model)
-    state = f"{model} is as it was" if there else "there is no model yet"
-    told = f"Interrupted before anything was learned: {state}.\n" if function == "readings" else "Interrupted.\n"
+    state = f"{model} is unchanged" if there else "there is no model yet"
+    told = f"Interrupted before anything was learned: {state}.\n" if function == "decode_photos" else "Interrupted.\n"
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", told)
     assert {path.name for path in tmp_path.iterdir()} == ({"model", "more"} if there else set())
     if there:
@@ -285,7 +285,7 @@ def test_ctrl_c_elsewhere_is_the_same_word_and_code(monkeypatch, place):
     def press(*_, **__):
         raise KeyboardInterrupt
 
-    for name in ("streams.stream", "streams.get.get_data", "photos.opening.load", "photos.report.read"):
+    for name in ("streams.stream", "streams.get.get_data", "model_store.model_file.load", "photos.report.read"):
         monkeypatch.setattr(f"votestream.{name}", press)
     for command in ("stream show x", "data get cifar10", "predict {0}/model {0}/photos", "inspect {0}/model"):
         result = run(*(part.format(place) for part in command.split()))

@@ -10,9 +10,9 @@ import pytest
 import golden_files
 import golden_working_files as working
 from conftest import one_thread
-from votestream.photos.correcting import undo
-from votestream.photos.finding import offer
-from votestream.photos.learning import Lesson
+from votestream.photos.corrections import undo
+from votestream.photos.photo_list import list_photos
+from votestream.photos.training import LearnResult
 from votestream.serve.engine.changes import Undo
 from votestream.serve.engine.recovery import open_model
 from votestream.serve.engine.settings import EngineSettings
@@ -33,8 +33,12 @@ def test_there_are_working_files():
 
 def test_photos_are_known_again_and_the_journal_takes_them_back(folder):
     model = folder / working.PHOTOS
-    again: Lesson = working.teach_photos(model, folder / "photos")
-    assert (again.learned, sum(again.known.values()), again.notes) == ({}, len(offer(folder / "photos").photos), [])
+    again: LearnResult = working.teach_photos(model, folder / "photos")
+    assert (again.learned, sum(again.known.values()), again.notes) == (
+        {},
+        len(list_photos(folder / "photos").photos),
+        [],
+    )
     undone = undo(model, 2)
     assert (sum(undone.photos.values()), undone.total, undone.left) == (2, 7, 6)
     assert sum(working.teach_photos(model, folder / "photos").learned.values()) == 2

@@ -158,15 +158,15 @@ def linear(seed, name="module"):
 
 def test_loading_refuses_another_backbone_by_its_digest(learned, tmp_path):
     learned.save(tmp_path / "m.safetensors")
-    with pytest.raises(vs.ModelFileError, match=r"taught through the backbone 'pixels'.*'module'"):
+    with pytest.raises(vs.ModelFileError, match=r"trained with the backbone 'pixels'.*'module'"):
         vs.load(tmp_path / "m.safetensors", backbone=linear(0))
-    with pytest.raises(vs.ModelFileError, match=r"taught through.*reduced_resnet18"):
+    with pytest.raises(vs.ModelFileError, match=r"trained with.*reduced_resnet18"):
         vs.load(tmp_path / "m.safetensors", backbone="reduced_resnet18")
 
 
 def test_the_same_name_with_other_weights_is_another_backbone(images, tmp_path):
     vs.ImageClassifier(linear(0)).partial_fit(images.X, images.y).save(tmp_path / "m.safetensors")
-    with pytest.raises(vs.ModelFileError, match="whose features mean something else"):
+    with pytest.raises(vs.ModelFileError, match="whose features are different"):
         vs.load(tmp_path / "m.safetensors", backbone=linear(1))
 
 

@@ -38,7 +38,7 @@ APART = {
     "model_store": {"streams", "export", "compat"},
     "distributed": {"export", "compat", "streams"},
     "photos": {"bench", "streams", "export"},
-    "serve": {"bench"},
+    "serve": {"bench", "photos"},
     "testing": {"bench", "compat", "export", "photos", "serve", "streams"},
 }
 # The rooms of the learners: each uses those before it in its line.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,14 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, counts, paint, put, run
-from votestream.photos.decisions import Decisions
-from votestream.photos.opening import photo_learners
-from votestream.photos.sidecar import sidecar_of
+from votestream.cli.main import app
+from votestream.model_store.model_file import photo_learners
+from votestream.model_store.paths import sidecar_path
 from votestream.pipeline import ImageClassifier
+from votestream.pipeline.prediction_details import PredictionDetails
 from votestream.streams import sample_images
 
 OURS = ["shop.safetensors", "shop.safetensors.journal", "shop.safetensors.learned"]
@@ -71,11 +74,36 @@ def test_a_folder_a_class_is_learned_and_summed_up(photos, model):
     result = run("learn", photos, "--model", model, "--backbone", "pixels")
     assert result.exit_code == 0
     assert "60 photos of 2 classes learned" in result.stdout
-    assert "New, as task run 1:" in result.stdout
+    assert "New classes, in task run 1:" in result.stdout
     assert "uncompressed at the 2 x 2 pixels" in result.stdout
     assert result.stderr == ""
     assert counts(model) == {"red": 30, "green": 30}
     assert left_in(model.parent) == ["photos", *OURS]
+
+
+def test_learn_ends_with_accuracy_mistakes_and_what_to_do_next(tmp_path, model):
+    for label, n in (("red", 40), ("green", 40), ("blue", 3)):
+        paint(tmp_path / "photos", label, n)
+    paint(tmp_path / "photos", "crimson", 40, COLOURS["red"])
+    lines = run("learn", tmp_path / "photos", "--model", model, "--backbone", "pixels").stdout.splitlines()
+    accuracy, mistakes, next_, *steps = lines[-6:]
+    tested = vs.load(model).track_record().lately.tested
+    assert re.match(r"Accuracy now: \d+ % \(95 % interval \d+ to \d+ %\), measured on the newest", accuracy)
+    assert f"newest {tested} photos, each before it was learned." in accuracy
+    assert re.match(r"Most frequent mistakes: (red as crimson|crimson as red) \(\d+\)", mistakes)
+    assert next_ == "Next:"
+    assert steps[0] == "  add photos of blue: fewer than 10 were learned"
+    assert steps[1].startswith(f"  votestream predict {model} PHOTO ")
+    assert steps[2].startswith(f"  votestream evaluate {model} FOLDER ")
+    paint(tmp_path / "photos", "blue", 40, start=50)
+    lines = run("learn", tmp_path / "photos", "--model", model).stdout.splitlines()
+    assert re.match(r"  add photos of (red|crimson), the class with the lowest accuracy \(\d+ %\)", lines[-3])
+
+
+def test_a_single_class_needs_a_second_one(tmp_path, model):
+    paint(tmp_path / "photos", "red", 3)
+    lines = run("learn", tmp_path / "photos", "--model", model, "--backbone", "pixels").stdout.splitlines()
+    assert "  add a folder with photos of a second class, and run the same command again" in lines
 
 
 def test_next_week_it_goes_on_with_new_folders_and_new_photos_only(taught, photos):
@@ -85,7 +113,7 @@ def test_next_week_it_goes_on_with_new_folders_and_new_photos_only(taught, photo
     paint(photos, "red", 5, start=100)
     result = run("learn", photos, "--model", taught)
     assert "5 photos of 1 class learned" in result.stdout
-    assert "Old, with new photos: red." in result.stdout
+    assert "Old classes with new photos: red." in result.stdout
     assert "Already known: 120 photos." in result.stdout
     assert counts(taught)["red"] == 35
     before = taught.read_bytes()
@@ -145,7 +173,7 @@ def test_the_model_does_not_grow_with_what_is_known_of_photos(photos, model, lea
     paint(photos, "red", 200, start=100)
     run("learn", photos, "--model", model)
     assert model.stat().st_size < before + 100
-    lines = sidecar_of(model).read_text().splitlines()
+    lines = sidecar_path(model).read_text().splitlines()
     assert len(lines) == 2 + 260
     assert max(map(len, lines[1:])) <= 43 + len(' "green"')
 
@@ -160,13 +188,13 @@ def test_the_seed_makes_the_model(photos, model, tmp_path):
 
 def test_a_task_can_be_named(photos, model):
     result = run("learn", photos, "--model", model, "--backbone", "pixels", "--task", "week 7")
-    assert "as task week 7" in result.stdout
+    assert "in task week 7" in result.stdout
     assert vs.load(model).tasks_ == ["week 7"]
 
 
 def test_a_lost_sidecar_only_means_that_photos_count_as_new(photos, model):
     run("learn", photos, "--model", model, "--backbone", "pixels")
-    sidecar_of(model).unlink()
+    sidecar_path(model).unlink()
     assert "60 photos" in run("learn", photos, "--model", model).stdout
     assert counts(model) == {"red": 60, "green": 60}
     assert "nothing new" in run("learn", photos, "--model", model).stdout
@@ -191,11 +219,16 @@ def test_an_older_copy_put_back_learns_again_what_it_had_not_learned(photos, mod
 
 @pytest.mark.parametrize(
     "spoil",
-    [b"", b"# Digests of the ph", b"# Digests of the photos that \xff\x00\n", b"nonsense\n" + b"a" * 32 + b" 1"],
+    [
+        b"",
+        b"# Digests of the ph",
+        b"# Digests of the photos that \xff\x00\n",
+        b"nonsense\n" + b"a" * 32 + b" 1",
+    ],
 )
 def test_a_damaged_sidecar_is_taken_for_what_is_left_of_it(photos, model, spoil):
     run("learn", photos, "--model", model, "--backbone", "pixels", "--journal", 0)
-    sidecar_of(model).write_bytes(spoil)
+    sidecar_path(model).write_bytes(spoil)
     assert run("learn", photos, "--model", model).exit_code == 0
     assert counts(model) == {"red": 60, "green": 60}
 
@@ -291,7 +324,7 @@ def test_bad_files_are_named_and_skipped_and_the_rest_is_learned(photos, model):
     for name in ("text.jpg", "empty.jpg", "cut.png", "loose.png", "nothing in it", "dangling.png", "pipe.png"):
         assert sum(name in line for line in told) == 1, name
     assert any("huge.png is too large" in line and "give --max-pixels 10000" in line for line in told)
-    assert any("class all broken no photo could be read" in line for line in told)
+    assert any("No photo of the class all broken could be read" in line for line in told)
     assert all(line.startswith("Skipped: ") for line in told)
     assert len(told) == 10
     assert "Skipped: 10." in result.stdout
@@ -331,19 +364,19 @@ WRONG = {
     "model is a folder": (lambda f: ["learn", f / "photos", "--model", f], "is a folder: name the model file"),
     "no folder for it": (lambda f: ["learn", f / "photos", "--model", f / "no" / "m"], "no for the model m"),
     "a foreign file": (lambda f: ["learn", f / "photos", "--model", f / "foreign"], "not a VoteStream model"),
-    "a model on features": (lambda f: ["learn", f / "photos", "--model", f / "features"], "taught on features"),
+    "a model on features": (lambda f: ["learn", f / "photos", "--model", f / "features"], "trained on features"),
     "another backbone": (
         lambda f: ["learn", f / "photos", "--model", f / "old", "--backbone", "reduced_resnet18"],
-        "through the backbone pixels, not reduced_resnet18",
+        "with the backbone pixels, not reduced_resnet18",
     ),
     "another learner": (
         lambda f: ["learn", f / "photos", "--model", f / "old", "--learner", "slda"],
-        "begun with the learner gaussian_voting, which stays: leave --learner out",
+        "made with the learner gaussian_voting, which cannot change: leave --learner out",
     ),
     "another budget": (lambda f: ["learn", f / "photos", "--model", f / "paper's", "--budget", 9], "budget of 2000"),
     "a budget for an old model without": (
         lambda f: ["learn", f / "photos", "--model", f / "old", "--budget", 9],
-        "begun with gaussian_voting, which keeps no exemplars: leave --budget out",
+        "made with gaussian_voting, which keeps no exemplars: leave --budget out",
     ),
     "a budget for a new model without": (
         lambda f: ["learn", f / "photos", "--model", f / "m", "--budget", 9],
@@ -351,19 +384,19 @@ WRONG = {
     ),
     "no such learner": (
         lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "gauss"],
-        "No learner for photos is called gauss: there are candidates_voting, ",
+        "There is no learner for photos called gauss: choose candidates_voting, ",
     ),
     "a learner on images": (
         lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "image_classifier"],
-        "No learner for photos is called image_classifier",
+        "There is no learner for photos called image_classifier",
     ),
     "a learner that keeps everything": (
         lambda f: ["learn", f / "photos", "--model", f / "m", "--learner", "joint"],
-        "No learner for photos is called joint",
+        "There is no learner for photos called joint",
     ),
     "an old model that cannot tell what it learned": (
         lambda f: ["learn", f / "photos", "--model", f / "uncounted"],
-        "begun with ranpac, which counts no photos",
+        "uses the learner ranpac, which counts no photos",
     ),
     "no such backbone": (
         lambda f: ["learn", f / "photos", "--model", f / "m", "--backbone", "pixel"],
@@ -372,7 +405,7 @@ WRONG = {
     "no such device": (lambda f: ["learn", f / "photos", "--model", f / "old", "--device", "abacus"], "device must be"),
     "predict without a model": (lambda f: ["predict", f / "none", f / "photos"], "no model file at"),
     "predict by a foreign file": (lambda f: ["predict", f / "foreign", f / "photos"], "not a VoteStream model"),
-    "predict by features": (lambda f: ["predict", f / "features", f / "photos"], "taught on features"),
+    "predict by features": (lambda f: ["predict", f / "features", f / "photos"], "trained on features"),
     "inspect nothing": (lambda f: ["inspect", f / "none"], "no model file at"),
     "inspect a foreign file": (lambda f: ["inspect", f / "foreign"], "not a VoteStream model"),
     "inspect a folder": (lambda f: ["inspect", f / "photos"], "no model file at"),
@@ -424,7 +457,7 @@ def test_a_model_of_a_backbone_that_changed_is_refused(taught, photos, monkeypat
     for command in (["learn", photos, "--model", taught], ["predict", taught, photos]):
         result = run(*command)
         assert result.exit_code == 2
-        assert "whose features mean something else" in result.stderr
+        assert "whose features are different" in result.stderr
 
 
 def test_a_write_protected_target_is_told_before_any_photo_is_read(photos, model, monkeypatch):
@@ -459,7 +492,7 @@ def test_two_runs_on_one_model_do_not_undo_each_other(photos, model):
     with FileLock(model.with_name(f".{model.name}.lock")):
         result = run("learn", photos, "--model", model, "--backbone", "pixels")
     assert result.exit_code == 2
-    assert "being taught by another run" in result.stderr
+    assert "in use by another run" in result.stderr
 
 
 def test_more_classes_than_exemplars_is_told(photos, model):
@@ -484,7 +517,7 @@ def test_killed_while_saving_every_photo_is_still_learned_exactly_once(
     photos, model, monkeypatch, save, moment, learner
 ):
     """The sidecar is written, the model is not, or just is: the next run knows which."""
-    monkeypatch.setattr("votestream.photos.learning.SAVING", 1)  # after every batch
+    monkeypatch.setattr("votestream.photos.training.SAVE_SHARE", 1)  # after every batch
     monkeypatch.setattr("votestream.backbones.backbone.default_batch_size", lambda *_: 10)
     whole, begin = model.with_name("whole"), ("--backbone", "pixels", "--learner", learner)
     run("learn", photos, "--model", whole, *begin)
@@ -546,7 +579,7 @@ def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, t
     else:
         assert process.returncode == 130
         assert stdout == ""
-        assert stderr.startswith("note: The backbone is reduced_resnet18, as the images have 32 pixels")
+        assert stderr.startswith("note: The backbone is reduced_resnet18, because the images have 32 pixels")
         assert stderr.splitlines()[1].startswith("Interrupted: ")
         assert stderr.count("\n") == 2
     assert 0 < sum(counts(model).values()) < 250
@@ -560,7 +593,7 @@ def test_a_run_stopped_in_the_middle_goes_on_as_if_it_had_never_stopped(shelf, t
 
 
 def test_every_file_gets_its_label_confidence_and_the_vote_in_words(taught, photos):
-    result = run("predict", taught, photos / "red" / "photo 3.png", photos / "blue")
+    result = run("predict", taught, photos / "red" / "photo 3.png", photos / "blue", "--why")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert len(lines) == 31
@@ -571,6 +604,13 @@ def test_every_file_gets_its_label_confidence_and_the_vote_in_words(taught, phot
     by_exemplars = isinstance(vs.load(taught).learner_, vs.CandidatesVoting)
     assert ("the nearest exemplar is of red" if by_exemplars else "; task run 1 is ") in lines[0]
     assert ("exemplar" in result.stdout) == by_exemplars
+
+
+def test_a_prediction_is_one_short_line_unless_the_reasons_are_asked_for(taught, photos):
+    photo = photos / "red" / "photo 3.png"
+    short = run("predict", taught, photo).stdout
+    assert re.fullmatch(rf"{re.escape(str(photo))}: (red|grey) \d+ %\n", short)
+    assert run("predict", taught, photo, "--why").stdout.startswith(f"{short[:-1]}  (second: ")
 
 
 def test_json_gives_the_models_own_numbers_in_order(taught, photos):
@@ -608,7 +648,7 @@ def words_and_numbers(shelf, name):
     run("learn", shelf / "later", "--model", both)
     folder = shelf / "photos" / "cat"
     numbers = [json.loads(line) for line in run("predict", both, folder, "--json").stdout.splitlines()]
-    return zip(run("predict", both, folder).stdout.splitlines(), numbers, strict=True)
+    return zip(run("predict", both, folder, "--why").stdout.splitlines(), numbers, strict=True)
 
 
 def test_the_words_say_what_the_numbers_of_weights_and_exemplars_say(shelf):
@@ -621,11 +661,15 @@ def test_the_words_say_what_the_numbers_of_weights_and_exemplars_say(shelf):
         s_hat, prior = answer["vote"]["s_hat"], answer["vote"]["prior"]
         mine, other = first == "red", second == "red"
         if mine == other:
-            why = "both of one task"
+            why = "the weights decide between classes of one task"
         elif s_hat[mine] >= s_hat[other]:
-            why = "weights and exemplars agree" if prior[mine] >= prior[other] else "by its weights"
+            why = (
+                "weights and exemplars agree"
+                if prior[mine] >= prior[other]
+                else "the weights decide, against the exemplars"
+            )
         else:
-            why = "by its exemplars"
+            why = "the exemplars decide, against the weights"
         assert why in line
         told.add(why)
     assert len(told) > 1
@@ -646,15 +690,15 @@ def test_a_class_that_wins_against_the_likelier_task_is_said_to():
     X, y = rng.normal(size=(900, 2)), np.repeat(["twin", "other twin", "loner"], 300)
     X[y == "loner", 0] += 2
     learner = vs.GaussianVoting(device="cpu").partial_fit(X[:600], y[:600], task="twins").partial_fit(X[600:], y[600:])
-    words = [words for _, words in Decisions(learner.snapshot(), np.array([[1.1, 0], [5, 0]], np.float32))]
+    words = [words for _, words in PredictionDetails(learner.snapshot(), np.array([[1.1, 0], [5, 0]], np.float32))]
     assert words[0].startswith("loner ")
-    assert "though task twins is likelier, " in words[0]
+    assert "although task twins is more likely, " in words[0]
     assert "; task 2 is 100 % likely, and loner 100 % within it)" in words[1]
 
 
 def test_a_single_task_is_not_spoken_of(shelf):
     photo = next((shelf / "photos" / "frog").iterdir())
-    assert "task" not in run("predict", shelf / "ours", photo).stdout
+    assert "task" not in run("predict", shelf / "ours", photo, "--why").stdout
 
 
 def test_broken_files_are_named_on_stderr_and_the_rest_is_answered(taught, photos, tmp_path):
@@ -676,7 +720,7 @@ def test_broken_files_are_named_on_stderr_and_the_rest_is_answered(taught, photo
 def test_a_model_that_decides_without_a_vote_is_not_misquoted(photos, model, learner):
     X = sorted((photos / "red").iterdir())[:5] + sorted((photos / "green").iterdir())[:5]
     vs.ImageClassifier("pixels", learner).partial_fit(X, ["red"] * 5 + ["green"] * 5).save(model)
-    assert "second: green" in (text := run("predict", model, X[0]).stdout)
+    assert "second: green" in (text := run("predict", model, X[0], "--why").stdout)
     assert "exemplar" not in text
     assert "task" not in text
     assert "vote" not in json.loads(run("predict", model, "--json", X[0]).stdout)
@@ -685,7 +729,7 @@ def test_a_model_that_decides_without_a_vote_is_not_misquoted(photos, model, lea
 def test_one_class_is_no_choice(tmp_path, model):
     paint(tmp_path / "one", "red", 5)
     run("learn", tmp_path / "one", "--model", model, "--backbone", "pixels")
-    assert "red 100 %  (the only class it knows)" in run("predict", model, tmp_path / "one").stdout
+    assert "red 100 %  (the only class it knows)" in run("predict", model, tmp_path / "one", "--why").stdout
 
 
 def test_a_model_taught_numbers_from_python_goes_on_with_folders_of_those_names(tmp_path, model):
@@ -732,8 +776,8 @@ def test_inspect_tells_classes_tasks_counts_and_memory(taught):
 def test_inspect_says_whose_single_features_a_file_holds(photos, model):
     X = sorted((photos / "red").iterdir())
     held: dict[vs.Learner, str] = {
-        vs.NearestClassMean(): "and the features of 30 photos waiting to join them.",
-        vs.GaussianVoting(block=20): "and the features of 10 photos waiting to join them.",
+        vs.NearestClassMean(): "and the features of 30 photos that will be added to them.",
+        vs.GaussianVoting(block=20): "and the features of 10 photos that will be added to them.",
         vs.GaussianVoting(block=15): "no photo, and no single photo's features.",
         vs.NearestNeighbours(budget=7): "and 7 exemplars, each the features of one photo.",
         vs.JointProbe(): "Kept: the features of every single photo.",
@@ -789,7 +833,7 @@ def test_classes_of_one_or_two_photos_give_their_features_away_and_inspect_says_
     for label, n in (("red", 1), ("green", 2), ("blue", 3)):
         paint(tmp_path / "few", label, n)
     run("learn", tmp_path / "few", "--model", model, "--backbone", "pixels")
-    told = run("inspect", model).stdout.split("though classes of one or two photos give them away: ")[1]
+    told = run("inspect", model).stdout.split("classes with one or two photos, where the statistics contain them: ")[1]
     assert sorted(told.split(".")[0].split(", ")) == ["green", "red"]
 
 
@@ -805,6 +849,33 @@ def test_three_photos_could_have_been_three_others():
 
 
 # ---- the whole command --------------------------------------------------------------------------
+
+
+def test_without_a_command_there_is_a_short_overview():
+    result = run()
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 9
+    commands = [line.split()[1] for line in lines if line.startswith("  votestream ")]
+    assert commands == ["demo", "learn", "predict", "evaluate", "serve"]
+    assert max(map(len, lines)) <= 104
+
+
+def commands_of(group, *names):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, *names, name)
+        else:
+            yield (*names, name), command
+
+
+def test_every_command_has_an_example_that_names_it_and_options_with_help():
+    found = dict(commands_of(typer.main.get_command(app)))
+    assert len(found) > 20
+    for names, command in found.items():
+        assert f"Example: votestream {' '.join(names)}" in command.help, names
+        for option in command.params:
+            assert option.hidden or option.help, (names, option.name)
 
 
 def test_help_does_not_wait_for_the_network_and_tells_the_exit_codes():

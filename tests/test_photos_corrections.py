@@ -12,8 +12,8 @@ import pytest
 import votestream as vs
 from killing import run_and_kill
 from painted import counts, paint, run
-from votestream.photos.correcting import opened
-from votestream.photos.sidecar import journal_of, sidecar_of
+from votestream.model_store.paths import journal_path, sidecar_path
+from votestream.photos.corrections import open_for_change
 
 COUNTS = {"red": 6, "green": 7, "blue": 8}
 
@@ -61,10 +61,10 @@ def at_a_terminal(monkeypatch):
 def test_forget_takes_the_class_out_and_the_others_photos_stay_known(photos, model):
     result = run("forget", model, "green", "--yes")
     assert result.exit_code == 0
-    assert "green is forgotten, 7 photos." in result.stdout
-    assert "`votestream undo` takes that back." in result.stderr
+    assert "The class green was deleted, 7 photos." in result.stdout
+    assert "`votestream undo` undoes this." in result.stderr
     assert counts(model) == {"red": 6, "blue": 8}
-    assert '"green"' not in sidecar_of(model).read_text()
+    assert '"green"' not in sidecar_path(model).read_text()
     away = photos.parent / "away"
     shutil.move(photos / "green", away)
     assert "nothing new" in learn(photos, model)
@@ -76,8 +76,8 @@ def test_forget_takes_the_class_out_and_the_others_photos_stay_known(photos, mod
 def test_forget_for_good_keeps_nothing_that_could_bring_the_class_back(photos, model):
     result = run("forget", model, "green", "--yes", "--for-good")
     assert result.exit_code == 0
-    assert "no journal is kept beside this model" in result.stderr
-    assert not journal_of(model).exists()
+    assert "this cannot be undone: the model has no journal" in result.stderr
+    assert not journal_path(model).exists()
     assert all(b"green" not in blob for blob in state(model).values())
     assert "model has no journal" in run("undo", model).stderr.replace(str(model), "model")
     shutil.rmtree(photos / "green")
@@ -97,7 +97,7 @@ def test_forget_asks_and_does_nothing_unless_it_is_agreed_to(model, monkeypatch)
     assert (result.exit_code, "Add --yes to confirm." in result.stderr) == (2, True)
     at_a_terminal(monkeypatch)
     result = run("forget", model, "green", input="n\n")
-    assert (result.exit_code, "Nothing was forgotten." in result.stderr) == (2, True)
+    assert (result.exit_code, "Nothing was deleted." in result.stderr) == (2, True)
     assert state(model) == before
     assert run("forget", model, "green", input="y\n").exit_code == 0
     assert "green" not in counts(model)
@@ -109,7 +109,7 @@ def test_forget_asks_and_does_nothing_unless_it_is_agreed_to(model, monkeypatch)
 def test_a_renamed_class_knows_the_photos_of_its_renamed_folder(photos, model):
     result = run("rename", model, "green", "grün")
     assert result.stdout == "green is called grün now.\n"
-    assert "`votestream undo` takes that back." in result.stderr
+    assert "`votestream undo` undoes this." in result.stderr
     assert counts(model) == {"red": 6, "grün": 7, "blue": 8}
     os.rename(photos / "green", photos / "grün")
     assert "nothing new" in learn(photos, model)
@@ -129,11 +129,11 @@ def test_a_class_renamed_onto_another_becomes_part_of_it(photos, model):
 
 def test_rename_asks_before_it_joins_two_classes_and_says_what_is_lost(model, monkeypatch):
     before = state(model)
-    told = "red is a class already, of 6 photos: green, of 7 photos, becomes part of it"
+    told = "There is already a class red, with 6 photos. green, with 7 photos, becomes part of it"
     result = run("rename", model, "green", "red")
     assert (result.exit_code, result.stdout) == (2, "")
     assert told in result.stderr
-    assert "no longer tells the two apart. Add --yes to confirm." in result.stderr
+    assert "no longer distinguishes them. Add --yes to confirm." in result.stderr
     at_a_terminal(monkeypatch)
     result = run("rename", model, "green", "red", input="n\n")
     assert result.exit_code == 2
@@ -147,7 +147,7 @@ def test_rename_asks_before_it_joins_two_classes_and_says_what_is_lost(model, mo
 def test_labels_that_are_numbers_are_named_by_their_digits(photos, model):
     files = sorted((photos / "red").iterdir())
     vs.ImageClassifier("pixels").partial_fit(files, [0, 0, 0, 1, 1, 2]).save(model)
-    sidecar_of(model).unlink()
+    sidecar_path(model).unlink()
     run("rename", model, "0", "1", "--yes")
     run("forget", model, "2", "--yes")
     assert counts(model) == {1: 5}
@@ -158,7 +158,7 @@ def test_labels_that_are_numbers_are_named_by_their_digits(photos, model):
 
 def noted(model):
     """Digest and class of the photos that are known."""
-    return sorted(re.findall(r'^([0-9a-f]{32}) \d+ (".*")$', sidecar_of(model).read_text(), re.M))
+    return sorted(re.findall(r'^([0-9a-f]{32}) \d+ (".*")$', sidecar_path(model).read_text(), re.M))
 
 
 CHANGED: dict[str, list[tuple[str, ...]]] = {
@@ -177,7 +177,7 @@ def test_undo_takes_back_changes_of_classes_byte_for_byte_and_the_photos_are_kno
     """Also where most photos are older than the journal."""
     if keep:
         paint(photos, "red", 6, start=50)
-        monkeypatch.setattr("votestream.photos.taught_model.CALL", 2)
+        monkeypatch.setattr("votestream.model_store.stored_model.CALL_PHOTOS", 2)
         assert run("learn", photos, "--model", model, "--journal", keep).exit_code == 0
     before, known, was = model.read_bytes(), noted(model), counts(model)
     for change, *arguments in CHANGED[case]:
@@ -189,7 +189,7 @@ def test_undo_takes_back_changes_of_classes_byte_for_byte_and_the_photos_are_kno
     for _ in CHANGED[case]:
         told = run("undo", model)
         assert told.exit_code == 0, told.output
-        assert told.stdout.startswith("Taken back: ")
+        assert told.stdout.startswith("Undone: ")
     assert model.read_bytes() == before
     shutil.rmtree(photos / "later")
     assert "nothing new" in learn(photos, model)
@@ -211,13 +211,13 @@ def test_undo_lists_what_it_can_take_back_and_names_the_files(photos, model):
         "/red/photo 51.png: red",
     ]
     assert lines[2].endswith("green renamed to grey")
-    assert lines[-1] == "Take back the newest N of them: --lessons N."
+    assert lines[-1] == "To undo the newest N of them: --photos N."
     assert len(lines) == 2 + 1 + 21 + 1
     told = run("undo", model, "--last-run")
-    assert "2 photos taken back: red 2." in told.stdout
+    assert "2 photos undone: red 2." in told.stdout
     assert f"{photos}/red/photo 50.png" in told.stdout
-    told = run("undo", model, "--lessons", 3)
-    assert told.stdout.startswith("Taken back: green renamed to grey.\n2 photos taken back: ")
+    told = run("undo", model, "--photos", 3)
+    assert told.stdout.startswith("Undone: green renamed to grey.\n2 photos undone: ")
     assert run("undo", model, "--list", "--last-run").exit_code == 2
 
 
@@ -256,7 +256,7 @@ def test_a_merge_killed_before_its_model_is_written_is_done_again(model, other, 
         assert not out.exists()
     assert run("merge", model, other, "--out", out).exit_code == 0
     assert sum(counts(out).values()) == 28
-    assert len(sidecar_of(out).read_text().splitlines()) == 29
+    assert len(sidecar_path(out).read_text().splitlines()) == 29
 
 
 # ---- what cannot be done ------------------------------------------------------------------------
@@ -277,19 +277,19 @@ def wrong_place(model, other, photos):
 WRONG = {
     "forget nobody": (
         lambda f: ["forget", f / "m", "pink", "--yes"],
-        "knows no class pink: there are blue, green, red.",
+        "has no class pink: its classes are blue, green, red.",
     ),
     "forget the only class": (lambda f: ["forget", f / "one", "red", "--yes"], "'red' is the only class"),
     "forget without a model": (lambda f: ["forget", f / "none", "red", "--yes"], "There is no model file at"),
-    "rename nobody": (lambda f: ["rename", f / "m", "pink", "rose"], "knows no class pink"),
+    "rename nobody": (lambda f: ["rename", f / "m", "pink", "rose"], "has no class pink"),
     "rename onto another": (
         lambda f: ["rename", f / "paper's", "red", "blue", "--yes"],
         "cannot make one class of two",
     ),
-    "rename features": (lambda f: ["rename", f / "features", "a", "b"], "taught on features"),
+    "rename features": (lambda f: ["rename", f / "features", "a", "b"], "trained on features"),
     "merge two learners": (lambda f: ["merge", f / "m", f / "slda", "--out", f / "new"], "merge"),
     "merge exemplars": (lambda f: ["merge", f / "paper's", f / "m", "--out", f / "new"], "merge"),
-    "merge onto a model": (lambda f: ["merge", f / "m", f / "other", "--out", f / "slda"], "slda is there already"),
+    "merge onto a model": (lambda f: ["merge", f / "m", f / "other", "--out", f / "slda"], "slda exists already"),
     "merge one with itself": (lambda f: ["merge", f / "m", f / "m", "--out", f / "new"], "named twice"),
     "merge nothing": (lambda f: ["merge", f / "m", f / "none", "--out", f / "new"], "no model file at"),
     "merge one": (lambda f: ["merge", f / "m", "--out", f / "new"], "give two models or more"),
@@ -321,7 +321,7 @@ def test_a_change_killed_at_any_write_has_been_or_has_not(photos, model, monkeyp
         for path, blob in start.items():
             path.write_bytes(blob)
         run_and_kill(monkeypatch, step, moment, *command)
-        with opened(model):  # as any command does, it finishes what was begun
+        with open_for_change(model):  # as any command does, it finishes what was begun
             pass
         done = model.read_bytes() == changed
         assert done or model.read_bytes() == start[model]

@@ -15,7 +15,7 @@ from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, paint, put, run
-from votestream.photos.evaluating import Evaluation, Judged
+from votestream.photos.evaluation import EvaluatedPhoto, Evaluation
 from votestream.photos.evaluation_page import ABOUT_THUMBNAILS, page
 
 
@@ -45,8 +45,8 @@ def test_accuracy_confusions_and_the_worst_photos_are_told_and_nothing_is_learne
     assert ": 84.2 % (62.4 to 94.5) of 19 photos right." in result.stdout
     assert "Most frequent confusions: green as red 3." in result.stdout
     assert "wrong <0>.png: red 100 %, is green" in result.stdout
-    assert "Without a photo here: blue." in result.stdout
-    assert result.stderr == "Left out, since the model does not know them: grey (4).\n"
+    assert "Classes without a photo here: blue." in result.stdout
+    assert result.stderr == "Left out, because the model does not have these classes: grey (4).\n"
     assert {path: path.read_bytes() for path in shop.rglob("*") if path.is_file()} == before
 
 
@@ -73,8 +73,8 @@ def test_answers_are_those_of_predict(shop, tmp_path):
 
 
 def test_the_worst_are_the_most_confident_mistakes_and_classes_stand_by_accuracy():
-    photos = [Judged(Path(str(n)), "a", "b" if n % 2 else "a", n / 100) for n in range(100)]
-    made = Evaluation([*photos, Judged(Path("x"), "b", "b", 1.0)])
+    photos = [EvaluatedPhoto(Path(str(n)), "a", "b" if n % 2 else "a", n / 100) for n in range(100)]
+    made = Evaluation([*photos, EvaluatedPhoto(Path("x"), "b", "b", 1.0)])
     assert [photo.confidence for photo in made.worst] == [n / 100 for n in range(99, 51, -2)]
     assert list(made.by_class) == ["a", "b"]
 
@@ -83,7 +83,7 @@ def test_the_page_stands_alone_with_a_matrix_and_small_upright_thumbnails(shop, 
     run("evaluate", shop / "m", shop / "test", "--html", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert ABOUT_THUMBNAILS in text
-    assert "thumbnails of the worst photos, which are kept in that page only" in " ".join(
+    assert "Only that page stores the thumbnails." in " ".join(
         run("evaluate", "--help").stdout.replace("│", " ").split()
     )
     assert not re.search(r'(src|href)="(?!data:)', text)
@@ -99,7 +99,7 @@ def test_the_page_stands_alone_with_a_matrix_and_small_upright_thumbnails(shop, 
 
 
 def test_names_in_the_page_are_text_and_not_html(tmp_path):
-    made = Evaluation([Judged(tmp_path / "none.png", "<script>", '"><b>', 0.5)])
+    made = Evaluation([EvaluatedPhoto(tmp_path / "none.png", "<script>", '"><b>', 0.5)])
     text = page(made, Path("<m>"), Path("<f>"), 1000)
     assert "<script>" not in text
     assert "&quot;&gt;&lt;b&gt;" in text
@@ -127,8 +127,8 @@ WRONG = {
     "no such folder": (lambda f: ["evaluate", f / "m", f / "none"], "There is no folder"),
     "no model": (lambda f: ["evaluate", f / "none", f / "test"], "no model file at"),
     "only photos": (lambda f: ["evaluate", f / "m", f / "test" / "red"], "no class folder"),
-    "only unknown classes": (lambda f: ["evaluate", f / "m", f / "grey"], "knows none of the classes grey, only blue"),
-    "a level too high": (lambda f: ["evaluate", f / "m", f / "rounds"], "rounds/round1 is meant."),
+    "only unknown classes": (lambda f: ["evaluate", f / "m", f / "grey"], "has none of the classes grey, only blue"),
+    "a level too high": (lambda f: ["evaluate", f / "m", f / "rounds"], "Perhaps you mean"),
     "nothing readable": (lambda f: ["evaluate", f / "m", f / "broken"], "No photo could be read"),
     "a table that is no .csv": (lambda f: ["evaluate", f / "m", f / "test", "--csv", "t.jpg"], "ends in .csv"),
     "a page that is no .html": (lambda f: ["evaluate", f / "m", f / "test", "--html", "p.jpg"], "ends in .html"),

@@ -12,8 +12,8 @@ import votestream as vs
 from killing import run_and_kill
 from painted import counts, paint, run
 from votestream.model_store.journal import read_journal
-from votestream.photos import taught_model
-from votestream.photos.sidecar import journal_of, sidecar_of
+from votestream.model_store.paths import journal_path, sidecar_path
+from votestream.model_store.stored_model import learner_maker
 from votestream.pipeline import ImageClassifier
 
 LEARNERS = ["gaussian_voting", "candidates_voting", "slda"]
@@ -44,8 +44,8 @@ def move(photos, number, before, after):
     shutil.move(photos / before / f"photo {number}.png", photos / after / f"moved {before} {number}.png")
 
 
-def lessons_in(model):
-    journal, _, _ = read_journal(journal_of(model), taught_model.maker("cpu"))
+def journal_in(model):
+    journal, _, _ = read_journal(journal_path(model), learner_maker("cpu"))
     return journal
 
 
@@ -60,11 +60,11 @@ def test_undo_gives_the_model_from_before_byte_for_byte_and_the_same_again_when_
     paint(photos, "red", 3, start=50)
     learn(photos, model)
     after = model.read_bytes()
-    result = run("undo", model, "--lessons", 15)
+    result = run("undo", model, "--photos", 15)
     assert result.exit_code == 0
-    assert "15 photos taken back: blue 12, red 3." in result.stdout
-    assert "No longer known: blue." in result.stdout
-    assert "has learned 20 photos now; 19 more can be taken back." in result.stdout
+    assert "15 photos undone: blue 12, red 3." in result.stdout
+    assert "Classes removed: blue." in result.stdout
+    assert "has learned 20 photos now; 19 more can be undone." in result.stdout
     assert model.read_bytes() == before
     learn(photos, model)
     assert model.read_bytes() == after
@@ -80,7 +80,7 @@ def test_undo_takes_the_track_record_back_too(photos, model, learner):
     paint(photos, "blue", 12)
     learn(photos, model)
     assert vs.load(model).track_record().samples > 0
-    assert run("undo", model, "--lessons", 12).exit_code == 0
+    assert run("undo", model, "--photos", 12).exit_code == 0
     assert model.read_bytes() == before
 
 
@@ -89,12 +89,12 @@ def test_undo_in_steps_is_undo_at_once_and_ends_within_a_call(photos, model):
     copy = model.with_name("copy")
     for suffix in ("", ".learned", ".journal"):
         shutil.copy(f"{model}{suffix}", f"{copy}{suffix}")
-    for lessons in (1, 3, 3):
-        run("undo", model, "--lessons", lessons)
-    run("undo", copy, "--lessons", 7)
+    for photos_undone in (1, 3, 3):
+        run("undo", model, "--photos", photos_undone)
+    run("undo", copy, "--photos", 7)
     assert model.read_bytes() == copy.read_bytes()
     assert sum(counts(model).values()) == 13
-    journal = lessons_in(model)
+    journal = journal_in(model)
     assert len(journal) == 13
     plain = vs.create("gaussian_voting", block=1, track=True, device="cpu")
     plain.partial_fit(np.concatenate([call.features for call in journal.calls]), journal.labels, task="run 1")
@@ -108,10 +108,15 @@ def test_undo_takes_one_photo_unless_told_and_a_photo_removed_stays_forgotten(ph
     paint(photos, "red", 1, (0, 0, 0), start=50)
     learn(photos, model)
     before = counts(model)
-    assert "1 photo taken back: red 1." in run("undo", model).stdout
+    assert "1 photo undone: red 1." in run("undo", model).stdout
     (photos / "red" / "photo 50.png").unlink()
     assert "nothing new" in learn(photos, model).stdout
     assert counts(model) == {**before, "red": before["red"] - 1}
+
+
+def test_the_old_name_of_the_option_still_works(photos, model):
+    learn(photos, model)
+    assert "3 photos undone: " in run("undo", model, "--lessons", 3).stdout
 
 
 def test_what_undo_cannot_do_is_said_and_nothing_is_changed(photos, model, tmp_path):
@@ -124,18 +129,18 @@ def test_what_undo_cannot_do_is_said_and_nothing_is_changed(photos, model, tmp_p
 
     assert "There is no model file at" in refused(model)
     learn(photos, model)
-    assert "21 lessons cannot be taken back: the journal reaches back 20." in refused(model, "--lessons", 21)
-    assert "all that" in refused(model, "--lessons", 20)
-    assert "Usage:" in refused(model, "--lessons", 0)
+    assert "21 photos cannot be undone: the journal has only the newest 20." in refused(model, "--photos", 21)
+    assert "undo everything" in refused(model, "--photos", 20)
+    assert "Usage:" in refused(model, "--photos", 0)
     vs.NearestClassMean().partial_fit([[1.0]], ["a"]).save(model.with_name("features"))
-    assert "taught on features" in refused(model.with_name("features"))
+    assert "trained on features" in refused(model.with_name("features"))
     ranpac = vs.ImageClassifier("pixels", vs.RanPAC(projection=20, device="cpu"))
     ranpac.partial_fit(sorted((photos / "red").iterdir()), ["red"] * 10).save(model.with_name("uncounted"))
     assert "counts no photos" in refused(model.with_name("uncounted"))
     vs.load(model).partial_fit([photos / "red" / "photo 1.png"], ["red"]).save(model)
-    assert "does not lead to the model as it is now" in refused(model)
-    journal_of(model).unlink()
-    assert "has no journal. None is kept with `votestream learn --journal 0`" in refused(model)
+    assert "does not belong to the model as it is now" in refused(model)
+    journal_path(model).unlink()
+    assert "has no journal. `votestream learn --journal 0`" in refused(model)
 
 
 # ---- what the journal holds ---------------------------------------------------------------------
@@ -144,22 +149,22 @@ def test_what_undo_cannot_do_is_said_and_nothing_is_changed(photos, model, tmp_p
 def test_the_journal_holds_the_newest_lessons_and_no_more_than_a_call_besides(photos, model, monkeypatch):
     monkeypatch.setattr("votestream.backbones.backbone.default_batch_size", lambda *_: 10)
     learn(photos, model, "--journal", 15)
-    assert len(lessons_in(model)) == 20
+    assert len(journal_in(model)) == 20
     paint(photos, "red", 30, start=50)
     learn(photos, model, "--journal", 15)
-    assert len(lessons_in(model)) == 20  # two calls of ten
+    assert len(journal_in(model)) == 20  # two calls of ten
     before = model.read_bytes()
     paint(photos, "blue", 20)
     learn(photos, model, "--journal", 15)
-    run("undo", model, "--lessons", 20)
+    run("undo", model, "--photos", 20)
     assert model.read_bytes() == before
 
 
 def test_journal_0_keeps_none_and_removes_the_one_there_is(photos, model):
     learn(photos, model)
-    assert journal_of(model).exists()
+    assert journal_path(model).exists()
     learn(photos, model, "--journal", 0)  # nothing new
-    assert not journal_of(model).exists()
+    assert not journal_path(model).exists()
     paint(photos, "blue", 5)
     learn(photos, model, "--journal", 0)
     assert sorted(path.name for path in model.parent.iterdir()) == ["shop.safetensors", "shop.safetensors.learned"]
@@ -180,26 +185,26 @@ def test_a_journal_of_another_model_is_said_to_be_and_begun_anew(photos, model):
     model.write_bytes(old)
     result = learn(photos, model)
     assert "note: " in result.stderr
-    assert "does not lead to the model as it is now: a new one is begun" in result.stderr
+    assert "does not belong to the model as it is now: a new journal is begun" in result.stderr
     assert counts(model) == {"red": 10, "green": 10, "blue": 5}
-    assert run("undo", model, "--lessons", 5).exit_code == 0
+    assert run("undo", model, "--photos", 5).exit_code == 0
     assert model.read_bytes() == old
     assert learn(photos, model).stderr == ""
 
 
 def test_a_damaged_journal_is_named_not_crashed(photos, model):
     learn(photos, model)
-    blob = bytearray(journal_of(model).read_bytes())
+    blob = bytearray(journal_path(model).read_bytes())
     blob[-3] ^= 1
-    journal_of(model).write_bytes(blob)
+    journal_path(model).write_bytes(blob)
     assert "is damaged" in run("undo", model).stderr
-    assert "is damaged, or not a journal that this version can read: a new one" in learn(photos, model).stderr
+    assert "is damaged, or not a journal that this version can read: a new journal" in learn(photos, model).stderr
 
 
 def test_a_model_cannot_be_loaded_from_a_journal(photos, model):
     learn(photos, model)
     with pytest.raises(vs.ModelFileError):
-        vs.load(journal_of(model))
+        vs.load(journal_path(model))
 
 
 def test_inspect_says_what_the_journal_holds(photos, model):
@@ -217,13 +222,13 @@ def test_inspect_says_what_the_journal_holds(photos, model):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_moved_photo_is_corrected_as_if_it_had_always_lain_there(photos, model, learner, tmp_path):
     learn(photos, model, "--learner", learner)
-    journal = lessons_in(model)
+    journal = journal_in(model)
     move(photos, 3, "red", "green")
     result = learn(photos, model)
     assert "Moved to another class, and corrected: 1 photo, " in result.stdout
     assert "from red to green" in result.stdout
     assert counts(model) == {"red": 9, "green": 11}
-    corrected = lessons_in(model)
+    corrected = journal_in(model)
     changed = [i for i, pair in enumerate(zip(journal.labels, corrected.labels, strict=True)) if len(set(pair)) == 2]
     assert [(journal.labels[i], corrected.labels[i]) for i in changed] == [("red", "green")]
     plain = vs.ImageClassifier("pixels", corrected.base)
@@ -263,7 +268,7 @@ def test_where_the_journal_does_not_reach_a_moved_photo_counts_in_both_and_that_
     learn(photos, model, "--journal", 0)
     move(photos, 3, "red", "green")
     result = learn(photos, model)
-    assert "longer ago than the journal reaches, so that they count in both: 1 photo, " in result.stdout
+    assert "but no longer in the journal, so that they count in both: 1 photo, " in result.stdout
     assert counts(model) == {"red": 10, "green": 11}
     assert "nothing new" in learn(photos, model).stdout
 
@@ -293,7 +298,7 @@ def test_a_sidecar_of_0_1_0_still_knows_its_photos(photos, model):
     for number, path in enumerate(sorted(photos.rglob("*.png")), 1):
         digest = hashlib.blake2b(f"{path.parent.name}\0".encode() + path.read_bytes(), digest_size=16).hexdigest()
         lines.append(f"{digest} {number}")
-    sidecar_of(model).write_text("\n".join(lines) + "\n")
+    sidecar_path(model).write_text("\n".join(lines) + "\n")
     assert "Already known: 20 photos." in learn(photos, model).stdout
     paint(photos, "red", 1, start=50)
     assert "1 photo of 1 class learned" in learn(photos, model).stdout
@@ -312,7 +317,7 @@ def change(photos):
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize(("keep", "reached"), [(12, False), (1000, True)])
 def test_learn_killed_at_any_write_ends_as_if_it_had_not_been(photos, model, monkeypatch, moment, keep, reached):
-    monkeypatch.setattr("votestream.photos.learning.SAVING", 1)  # after every batch
+    monkeypatch.setattr("votestream.photos.training.SAVE_SHARE", 1)  # after every batch
     monkeypatch.setattr("votestream.backbones.backbone.default_batch_size", lambda *_: 10)
     learn(photos, model, "--journal", keep)
     start = {path: path.read_bytes() for path in model.parent.iterdir()}
@@ -321,7 +326,7 @@ def test_learn_killed_at_any_write_ends_as_if_it_had_not_been(photos, model, mon
     steps = run_and_kill(monkeypatch, 0, moment, *command)
     # Sidecar, journal and model for the new photos; the same for the moved one, the sidecar twice; the journal.
     assert steps == (8 if reached else 7)
-    whole, held = model.read_bytes(), lessons_in(model).keys
+    whole, held = model.read_bytes(), journal_in(model).keys
     assert counts(model)["red"] == (9 if reached else 10)
     for step in range(1, steps + 1):
         for path, blob in start.items():
@@ -330,7 +335,7 @@ def test_learn_killed_at_any_write_ends_as_if_it_had_not_been(photos, model, mon
         vs.load(model)
         run(*command)
         assert model.read_bytes() == whole
-        assert lessons_in(model).keys == held
+        assert journal_in(model).keys == held
         assert "nothing new" in run(*command).stdout
 
 
@@ -338,24 +343,24 @@ def test_learn_killed_at_any_write_ends_as_if_it_had_not_been(photos, model, mon
 def test_undo_killed_at_any_write_has_been_or_has_not(photos, model, monkeypatch, moment):
     learn(photos, model)
     start = {path: path.read_bytes() for path in model.parent.iterdir()}
-    steps = run_and_kill(monkeypatch, 0, moment, "undo", model, "--lessons", 3)
+    steps = run_and_kill(monkeypatch, 0, moment, "undo", model, "--photos", 3)
     undone = model.read_bytes()
     assert steps == 5
     for step in range(1, steps + 1):
         for path, blob in start.items():
             path.write_bytes(blob)
-        run_and_kill(monkeypatch, step, moment, "undo", model, "--lessons", 3)
+        run_and_kill(monkeypatch, step, moment, "undo", model, "--photos", 3)
         assert model.read_bytes() in (start[model], undone)
         result = run("learn", photos, "--model", model)  # whatever was taken back lies in the folders still
         assert counts(model) == {"red": 10, "green": 10}
         assert result.exit_code == 0
-        run("undo", model, "--lessons", 3)
+        run("undo", model, "--photos", 3)
         assert sum(counts(model).values()) == 17
 
 
 def test_an_undo_that_was_interrupted_is_finished_by_the_next_command_and_that_is_said(photos, model, monkeypatch):
     learn(photos, model)
-    run_and_kill(monkeypatch, 4, "before", "undo", model, "--lessons", 3)
+    run_and_kill(monkeypatch, 4, "before", "undo", model, "--photos", 3)
     assert sum(counts(model).values()) == 20
     assert "note: A change of this model had been interrupted: it is finished now." in learn(photos, model).stderr
     assert learn(photos, model).stderr == ""

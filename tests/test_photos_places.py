@@ -7,7 +7,7 @@ import os
 import pytest
 
 from painted import counts, paint, run
-from votestream.photos.sidecar import journal_of, sidecar_of
+from votestream.model_store.paths import journal_path, sidecar_path
 
 OURS = ["shop.safetensors", "shop.safetensors.journal", "shop.safetensors.learned"]
 
@@ -53,7 +53,7 @@ def test_a_link_to_a_model_that_is_not_there_yet_begins_it_there(photos, model, 
 
 
 def test_a_link_to_a_sidecar_elsewhere_is_written_through(photos, model, tmp_path):
-    os.symlink("../learned", sidecar_of(model))
+    os.symlink("../learned", sidecar_path(model))
     learn(photos, model)
     assert "nothing new" in learn(photos, model).stdout
     assert (model.parent / "shop.safetensors.learned").is_symlink()
@@ -81,8 +81,8 @@ if hasattr(os, "mkfifo"):  # Windows has none
 def test_what_is_not_ours_is_named_and_left_alone_and_nobody_waits_for_it(photos, model, place, thing, known):
     if known:
         learn(photos, model)
-        sidecar_of(model).unlink()
-        journal_of(model).unlink()
+        sidecar_path(model).unlink()
+        journal_path(model).unlink()
     path = model.parent / NAMES[place]
     THINGS[thing](path)
 
@@ -105,7 +105,7 @@ def test_what_is_not_ours_is_named_and_left_alone_and_nobody_waits_for_it(photos
 def test_what_a_killed_run_left_is_not_in_the_way(photos, model):
     learn(photos, model)
     (model.parent / NAMES["lock"]).touch()
-    (model.parent / NAMES["its new version"]).write_bytes(sidecar_of(model).read_bytes()[:20])
+    (model.parent / NAMES["its new version"]).write_bytes(sidecar_path(model).read_bytes()[:20])
     paint(photos, "red", 1, start=50)
     assert learn(photos, model).exit_code == 0
     assert sorted(path.name for path in model.parent.iterdir()) == OURS

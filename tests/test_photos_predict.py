@@ -14,8 +14,8 @@ from PIL import Image
 
 import votestream as vs
 from painted import COLOURS, paint, run
-from votestream.photos.answering import answers
-from votestream.photos.sorting import safe_name
+from votestream.photos.predictions import predict_photos
+from votestream.photos.sorted_folders import safe_name
 
 
 @pytest.fixture(scope="module")
@@ -47,25 +47,25 @@ def test_top_gives_that_many_classes_in_words_and_numbers(shop):
 def test_every_core_looks_at_a_batch_of_its_own_and_answers_keep_their_order(shop, monkeypatch):
     model, files = vs.load(shop / "m"), sorted((shop / "new").rglob("*.png"))
     real, both = model.backbone_.of_prepared, threading.Barrier(2, timeout=60)
-    monkeypatch.setattr("votestream.photos.looking.usable_cores", lambda: 2)
+    monkeypatch.setattr("votestream.photos.features.usable_cores", lambda: 2)
     monkeypatch.setattr(model.backbone_, "of_prepared", lambda pixels: both.wait() is not None and real(pixels))
-    assert [(one.path, one.numbers["label"]) for one in answers(model, files)] == [
+    assert [(one.path, one.numbers["label"]) for one in predict_photos(model, files)] == [
         (file, file.parent.name) for file in files
     ]
 
 
 def test_a_batch_of_which_no_photo_can_be_read_stops_nobody(shop, tmp_path, monkeypatch):
-    monkeypatch.setattr("votestream.photos.looking.usable_cores", lambda: 2)
+    monkeypatch.setattr("votestream.photos.features.usable_cores", lambda: 2)
     broken = [tmp_path / "a.png", tmp_path / "b.png"]
     for path in broken:
         path.write_bytes(b"no image")
-    found = list(answers(vs.load(shop / "m"), [*broken, *sorted((shop / "new" / "red").iterdir())]))
+    found = list(predict_photos(vs.load(shop / "m"), [*broken, *sorted((shop / "new" / "red").iterdir())]))
     assert [bool(one.problem) for one in found] == [True, True, False, False]
     assert [one.numbers["label"] for one in found[2:]] == ["red", "red"]
 
 
 def test_csv_has_a_row_for_each_photo_with_the_models_own_numbers(shop, tmp_path):
-    table = tmp_path / "answers.csv"
+    table = tmp_path / "predict_photos.csv"
     result = run("predict", shop / "m", shop / "new", "--csv", table, "--top", 2)
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 8
@@ -166,7 +166,7 @@ WRONG = {
     "a table that is no .csv": (["--csv", "photo.jpg"], "must be a file whose name ends in .csv"),
     "a table nowhere": (["--csv", "none/t.csv"], "there is no folder none"),
     "a table in place of a folder": (["--csv", "folder.csv"], "is a folder"),
-    "links into nothing": (["--link"], "links are made by --sort-into"),
+    "links into nothing": (["--link"], "needs --sort-into FOLDER"),
     "none at the top": (["--top", "0"], "Invalid value for '--top'"),
     "a file to sort into": (["--sort-into", "photo.jpg"], "is a file: give --sort-into a folder."),
 }

@@ -12,16 +12,16 @@ from PIL import Image
 
 from votestream.backbones import create_backbone
 from votestream.common.cores import usable_cores
-from votestream.photos.reading import AHEAD, BATCHES_AHEAD, as_photos, readings
+from votestream.photos.decode import BATCHES_AHEAD, PHOTOS_AHEAD, decode_photos, without_labels
 
 
 @pytest.fixture
 def many(tmp_path: Path) -> list[Path]:
     Image.new("RGB", (40, 40)).save(tmp_path / "a.png")
-    return [tmp_path / "a.png"] * (6 * AHEAD)
+    return [tmp_path / "a.png"] * (6 * PHOTOS_AHEAD)
 
 
-@pytest.mark.parametrize("batch", [1, AHEAD])
+@pytest.mark.parametrize("batch", [1, PHOTOS_AHEAD])
 def test_a_bounded_number_of_photos_is_read_ahead_of_whoever_asks(many: list[Path], batch: int) -> None:
     backbone = create_backbone("reduced_resnet18", device="cpu", batch_size=batch)
     read, plain = [0], backbone.prepare
@@ -31,8 +31,8 @@ def test_a_bounded_number_of_photos_is_read_ahead_of_whoever_asks(many: list[Pat
         return plain(*arguments)  # type: ignore[arg-type]
 
     backbone.prepare = counting  # type: ignore[method-assign, assignment]
-    found = readings(as_photos(many), backbone)
-    most = max(AHEAD, BATCHES_AHEAD * batch)
+    found = decode_photos(without_labels(many), backbone)
+    most = max(PHOTOS_AHEAD, BATCHES_AHEAD * batch)
     for asked in range(1, 20):
         next(found)
         time.sleep(0.005)
@@ -57,5 +57,5 @@ def test_decoding_goes_on_in_threads_no_more_than_there_are_cores(many: list[Pat
         return plain(*arguments)  # type: ignore[arg-type]
 
     backbone.prepare = counting  # type: ignore[method-assign, assignment]
-    assert all(reading.problem is None for reading in readings(as_photos(many), backbone))
+    assert all(reading.problem is None for reading in decode_photos(without_labels(many), backbone))
     assert most[0] == usable_cores()

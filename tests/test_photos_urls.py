@@ -6,7 +6,7 @@ import pytest
 
 import votestream as vs
 from painted import paint, run
-from votestream.photos.sidecar import sidecar_of
+from votestream.model_store.paths import sidecar_path
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -45,7 +45,7 @@ def test_no_photo_is_learned_twice_from_wherever_it_comes(photos, url, model):
     for folder in (url, photos):
         again = run("learn", folder, "--model", model)
         assert "There was nothing new to learn." in again.stdout
-    assert len(sidecar_of(model).read_text().splitlines()) == 2 + 24
+    assert len(sidecar_path(model).read_text().splitlines()) == 2 + 24
     fsspec.filesystem("memory").put(str(photos / "red"), "/shop/photos/blue", recursive=True)
     fsspec.filesystem("memory").rm("/shop/photos/red", recursive=True)
     moved = run("learn", url, "--model", model)

@@ -200,7 +200,7 @@ vs.load("m.safetensors")
 vs.create_backbone("reduced_resnet18", device="cpu")
 from votestream.bench.suites import find_suite
 find_suite("smoke")
-from votestream.photos.opening import new_learner
+from votestream.model_store.model_file import new_learner
 new_learner("slda", None, 0)
 print("none was needed", "my_plugin" in sys.modules)
 """

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 import votestream as vs
 from conftest import ON_FEATURES, Stream, make_on_features, same_model
 from painted import run
-from votestream.backbones import modules
+from votestream.backbones import from_torch
 from votestream.common.cores import WAITING
 from votestream.compute.place import one_thread, torch_threads
 
@@ -201,9 +201,9 @@ def test_the_command_has_threads_wait_in_peace_unless_somebody_chose(monkeypatch
 
 
 def test_a_backbone_is_made_on_one_thread_and_leaves_as_many_as_it_found(monkeypatch):
-    seen, fold = [], modules.fold_batch_norms
+    seen, fold = [], from_torch.fold_batch_norms
     monkeypatch.setattr(
-        modules, "fold_batch_norms", lambda *given: seen.append(torch.get_num_threads()) or fold(*given)
+        from_torch, "fold_batch_norms", lambda *given: seen.append(torch.get_num_threads()) or fold(*given)
     )
     with torch_threads(2):
         vs.create_backbone("reduced_resnet18", device="cpu")

@@ -33,16 +33,16 @@ def test_files_and_arrays_are_seen_alike_in_every_size(tiny: Backbone, tmp_path:
     paths = [tmp_path / f"{i}.png" for i in range(3)]
     for path, pixels in zip(paths, images, strict=True):
         Image.fromarray(pixels).save(path)
-    looking = tiny.with_views("12,16m")
-    np.testing.assert_array_equal(looking(paths), looking(images))
-    np.testing.assert_array_equal(looking([Image.open(path) for path in paths]), looking(images))
+    made = tiny.with_views("12,16m")
+    np.testing.assert_array_equal(made(paths), made(images))
+    np.testing.assert_array_equal(made([Image.open(path) for path in paths]), made(images))
 
 
 def test_prepared_images_give_the_same_features(tiny: Backbone) -> None:
     images = random_images(3, 20, 24)
-    for looking in (tiny, tiny.with_views("12"), tiny.with_views("12,16m")):
-        prepared = np.stack([looking.prepare(image) for image in images])
-        np.testing.assert_array_equal(looking.of_prepared(prepared), looking(images))
+    for made in (tiny, tiny.with_views("12"), tiny.with_views("12,16m")):
+        prepared = np.stack([made.prepare(image) for image in images])
+        np.testing.assert_array_equal(made.of_prepared(prepared), made(images))
 
 
 def test_the_network_s_own_view_changes_nothing(tiny: Backbone) -> None:
@@ -52,9 +52,9 @@ def test_the_network_s_own_view_changes_nothing(tiny: Backbone) -> None:
 
 def test_the_digest_and_the_cache_tell_views_apart(tiny: Backbone, tmp_path: Path) -> None:
     images = random_images(4, 16, 16)
-    looks = [tiny, tiny.with_views("16m"), tiny.with_views("16,16m"), tiny.with_views("12")]
-    assert len({each.digest for each in looks}) == 4
-    for each in looks:
+    variants = [tiny, tiny.with_views("16m"), tiny.with_views("16,16m"), tiny.with_views("12")]
+    assert len({each.digest for each in variants}) == 4
+    for each in variants:
         np.testing.assert_array_equal(cached_features(each, images, folder=tmp_path), each(images))
 
 
@@ -69,16 +69,16 @@ def test_wrong_views_are_told(tiny: Backbone, views: str | list[str]) -> None:
         tiny.with_views(views)
 
 
-def test_a_network_of_one_size_says_that_it_cannot_look_at_another() -> None:
+def test_a_network_of_one_size_refuses_other_views() -> None:
     fixed = from_module(nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 4)), input_size=8, name="fixed", device="cpu")
     assert fixed.with_views("8,8m").feature_dim == 4
-    with pytest.raises(ValueError, match=r"fixed cannot look at images so: views='8,16'"):
+    with pytest.raises(ValueError, match=r"fixed does not work with views='8,16'"):
         fixed.with_views("8,16")
 
 
 def test_a_model_file_brings_views_and_stages_back(tmp_path: Path) -> None:
-    look = {"views": "32,32m", "stages": "3:centre,4"}
-    backbone = create_backbone("reduced_resnet18", device="cpu", **look)
+    options = {"views": "32,32m", "stages": "3:centre,4"}
+    backbone = create_backbone("reduced_resnet18", device="cpu", **options)
     images, labels = vs.sample_images("train")
     model = vs.ImageClassifier(backbone).partial_fit(images[:40], labels[:40])
     model.save(tmp_path / "m.safetensors")
@@ -89,18 +89,22 @@ def test_a_model_file_brings_views_and_stages_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(images[40:60]), model.predict(images[40:60]))
     assert (
         vs.ImageClassifier(**again.get_params(deep=False)).backbone_.digest == backbone.digest
-    )  # a clone looks as the model does
+    )  # a clone has the same backbone
 
 
-def test_the_chosen_looks_are_known_by_their_words() -> None:
-    careful = create_backbone("reduced_resnet18", views="careful", stages="careful", device="cpu")
+def test_presets_set_views_and_stages() -> None:
+    careful = create_backbone("reduced_resnet18", preset="careful", device="cpu")
+    by_words = create_backbone("reduced_resnet18", views="careful", stages="careful", device="cpu")
+    assert careful.digest == by_words.digest
     assert (careful.feature_dim, len(careful.views)) == (400, 4)
     quick = create_backbone("reduced_resnet18", views="quick", stages="quick", device="cpu")
     assert (quick.feature_dim, quick.plain) == (240, True)
     with pytest.raises(
-        ValueError, match=r"views='careful' was chosen for reduced_resnet18 and efficientnet_lite0 only"
+        ValueError, match=r"views='careful' is a preset of reduced_resnet18 and efficientnet_lite0 only"
     ):
         create_backbone("onnx:x.onnx", views="careful")
+    with pytest.raises(ValueError, match="preset must be one of careful, quick, got 'slow'"):
+        create_backbone("reduced_resnet18", preset="slow")
 
 
 def test_views_on_a_gpu_are_the_same() -> None:

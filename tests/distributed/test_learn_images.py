@@ -10,7 +10,7 @@ from PIL import Image
 
 import votestream as vs
 from painted import paint
-from votestream.distributed.chunks import ImagesLook
+from votestream.distributed.chunks import ImageExtractor
 from votestream.distributed.executor import Here
 from votestream.images.files import DataWarning
 
@@ -77,7 +77,7 @@ def test_a_photo_that_cannot_be_read_is_named_and_stops_nothing(photos):
 
 def test_workers_get_a_network_to_look_with_and_none_to_train(photos):
     backbone = vs.create_backbone("reduced_resnet18", device="cpu")
-    sent = pickle.dumps(ImagesLook(backbone))
+    sent = pickle.dumps(ImageExtractor(backbone))
     assert len(sent) < 0.6 * len(pickle.dumps(backbone))
     there = pickle.loads(sent).backbone
     assert there.digest == backbone.digest

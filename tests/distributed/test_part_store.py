@@ -8,7 +8,7 @@ import pytest
 import votestream as vs
 from painted import paint, put
 from votestream.core.files import parts_of
-from votestream.distributed.chunks import ImagesLook
+from votestream.distributed.chunks import ImageExtractor
 from votestream.distributed.executor import Here
 from votestream.distributed.store import PartStore
 from votestream.io.model_files import packed
@@ -25,13 +25,13 @@ def photos(tmp_path):
 def looked(monkeypatch):
     """Where the chunks begin that were looked at."""
     firsts = []
-    look = ImagesLook.__call__
+    look = ImageExtractor.__call__
 
     def watched(self, chunk):
         firsts.append(chunk.first)
         return look(self, chunk)
 
-    monkeypatch.setattr(ImagesLook, "__call__", watched)
+    monkeypatch.setattr(ImageExtractor, "__call__", watched)
     return firsts
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from votestream.model_store.journal import fingerprint
-from votestream.photos.opening import new_learner
+from votestream.model_store.model_file import new_learner
 from votestream.serve.engine.changes import Forget, Learn, Rename, Undo
 from votestream.serve.engine.messages import Correction, LearnResult, Upload
 

@@ -72,7 +72,7 @@ def test_folders_of_any_sizes_can_be_drawn(tmp_path):
         (["show", "split-cifar10", "--data-dir", "nowhere"], "votestream data get cifar10"),
         (["show", "split-mnist"], "There is no stream 'split-mnist'"),
         (["plot", "split-cifar10", "--data-dir", "nowhere"], "votestream data get cifar10"),
-        (["show", "split-cifar10", "--size", "8"], "only image folders"),
+        (["show", "split-cifar10", "--size", "8"], "works with folder"),
         (["plot", "split-cifar10", "--out", "no/such/folder.png"], "there is no folder"),
     ],
 )

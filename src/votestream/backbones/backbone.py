@@ -1,4 +1,4 @@
-"""What a backbone is: a frozen network with its preprocessing, images in, feature vectors out."""
+"""The backbone: a frozen network with its preprocessing, which turns images into feature vectors."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Backbone:
     their spread on the photographs it was measured on, so that they have a spread of about 1.
 
     Attributes:
-        name: What `create_backbone` knows it by.
+        name: The name for `create_backbone`.
         feature_dim: Length of a feature vector.
         input_size: Height and width of what the network reads; other images are resized.
         digest: sha256 (hex) over weights, preprocessing and scale: equal digests mean equal features.
-        views: The looks at each image whose outputs are averaged; one, of `input_size`, unless `with_views` is called.
+        views: The sizes in which each image is read; the outputs are averaged. One, `input_size`, unless set.
         stages: Names of the network's stages that the features are made of; None is the network's own output.
         feature_scale: What the network's outputs are divided by.
         device: Where the network runs.
         batch_size: Images that go through the network at once.
-        max_pixels: Larger image files are refused; set it to read them. See `load_image`.
+        max_pixels: Larger image files are refused; raise it to read them. See `load_image`.
     """
 
     max_pixels: int = MAX_PIXELS
@@ -71,9 +71,9 @@ class Backbone:
         self._scale_of_stage = stages
         self.stages = None if stages is None else tuple(stages)
         self._network = network.to(self.device) if isinstance(network, nn.Module) else network
-        self._look((View(self.input_size),))
+        self._use_views((View(self.input_size),))
 
-    def _look(self, views: tuple[View, ...]) -> None:
+    def _use_views(self, views: tuple[View, ...]) -> None:
         self.views = views
         sizes = dict.fromkeys(view.size for view in views)
         self._ways = [self.preprocessing.of_size(size) for size in sizes]
@@ -81,16 +81,16 @@ class Backbone:
         self.feature_dim = int(self._run(self.prepare(blank)[None]).shape[1])
 
     def with_views(self, views: str | Iterable[str]) -> Backbone:
-        """The same backbone that looks at each image several times, and averages what the network makes of it.
+        """The same backbone, which extracts features from several views of each image and averages them.
 
-        A view is a size in pixels, with an m behind it where left and right are exchanged: `"32,32m,40,40m"`.
+        A view is a size in pixels, followed by m if the image is mirrored: `"32,32m,40,40m"`.
         """
-        looking = copy.copy(self)
+        made = copy.copy(self)
         try:
-            looking._look(as_views(views))
+            made._use_views(as_views(views))
         except (RuntimeError, AssertionError) as error:  # the network's: some read images of one size only
-            raise ValueError(f"{self.name} cannot look at images so: views={views!r} ({error}).") from error
-        return looking
+            raise ValueError(f"{self.name} does not work with views={views!r} ({error}).") from error
+        return made
 
     @property
     def network(self) -> Callable[[Tensor], Tensor]:
@@ -99,7 +99,7 @@ class Backbone:
 
     @property
     def plain(self) -> bool:
-        """Whether it looks once, in the network's own size."""
+        """Whether it has a single view, in the network's own size."""
         return self.views == (View(self.input_size),)
 
     @property
@@ -112,9 +112,9 @@ class Backbone:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def __call__(self, images: ImagesLike) -> np.ndarray:
-        """Features of one image or many: arrays, tensors, PIL images, paths, URLs, or a list that mixes them.
+        """Extract the features of one image or many: arrays, tensors, PIL images, paths, URLs, or a mixed list.
 
-        Of a data set (see `labelled_images`) too; its labels are passed over.
+        A data set (see `labelled_images`) works too; its labels are ignored.
         """
         if brings_labels(images):
             parts = [self(some) for some, _ in labelled_images(images).batches(max(AT_ONCE, self.batch_size))]
@@ -131,7 +131,7 @@ class Backbone:
         return features
 
     def prepare(self, image: ImageLike, name: str | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
-        """One image as the network reads it, uint8 (size, size, 3); the pixels of several sizes in one row."""
+        """Resize one image for the network: uint8 (size, size, 3), or the pixels of several sizes in one row."""
         if len(self._ways) == 1:
             return self._ways[0].fit(image, name, max_pixels)
         if is_file(image):
@@ -149,7 +149,7 @@ class Backbone:
         return max(way.least for way in self._ways)
 
     def of_prepared(self, pixels: np.ndarray) -> np.ndarray:
-        """Features of images that `prepare` has made ready, stacked."""
+        """Extract the features of images that `prepare` has resized, stacked."""
         parts = [self._run(pixels[i : i + self.batch_size]) for i in range(0, len(pixels), self.batch_size)]
         return np.concatenate(parts)
 
@@ -157,12 +157,12 @@ class Backbone:
         number = len(batch)
         batch = self._filled(batch)
         with torch.inference_mode(), exact(self.device):
-            outputs = [self._output(x) for x in self._seen(batch)]
+            outputs = [self._output(x) for x in self._network_inputs(batch)]
             output = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(0)
             return output[:number].float().div(self.feature_scale).cpu().numpy()
 
     def _filled(self, batch: np.ndarray) -> np.ndarray:
-        """On a GPU a batch of one of few sizes, filled up with black: kernels are chosen anew for every size.
+        """On a GPU, fill the batch up with black images to one of few sizes: kernels are chosen again for every size.
 
         On an H200 that took EfficientNet-Lite0 two seconds for each but 1, and 64 images took 9 ms.
         """
@@ -174,8 +174,8 @@ class Backbone:
             return batch
         return np.concatenate([batch, np.zeros((size - number, *batch.shape[1:]), batch.dtype)])
 
-    def _seen(self, batch: np.ndarray) -> Iterator[Tensor]:
-        """What the network is given for each view of a prepared batch."""
+    def _network_inputs(self, batch: np.ndarray) -> Iterator[Tensor]:
+        """The input of the network for each view of a prepared batch."""
         start = 0
         for way in self._ways:
             size, pixels = way.input_size, batch
@@ -203,11 +203,11 @@ class Backbone:
             raise ValueError(f"The backbone {self.name!r} cannot be trained: it is not made from a torch module.")
         return copy.deepcopy(self._trainable).requires_grad_(True)
 
-    def _only_to_look(self) -> Backbone:
-        """The same backbone without what it would take to train it: half of it, where it is sent to somebody."""
-        looking = copy.copy(self)
-        looking._trainable = None
-        return looking
+    def _without_trainable(self) -> Backbone:
+        """The same backbone without its trainable copy, which is half of its bytes when it is sent to a worker."""
+        made = copy.copy(self)
+        made._trainable = None
+        return made
 
     def calibrate(self, images: ImagesLike) -> Backbone:
         """Return the same backbone with `feature_scale` such that these images' features have spread 1.
@@ -224,10 +224,10 @@ class Backbone:
         return scaled
 
     def __repr__(self) -> str:
-        looks = f"{self.input_size} x {self.input_size}" if self.plain else f"views {','.join(map(str, self.views))}"
+        views = f"{self.input_size} x {self.input_size}" if self.plain else f"views {','.join(map(str, self.views))}"
         stages = "" if self.stages is None else f", stages {','.join(self.stages)}"
         return (
-            f"<Backbone {self.name}: {looks} -> {self.feature_dim}{stages}, {self.device}, digest {self.digest[:12]}>"
+            f"<Backbone {self.name}: {views} -> {self.feature_dim}{stages}, {self.device}, digest {self.digest[:12]}>"
         )
 
 

@@ -1,4 +1,4 @@
-"""The feature cache: what a backbone makes of a data set is computed once and kept on disk."""
+"""The feature cache: the features of a data set are computed once and kept on disk."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def cached_features(
     chunk: int = 512,
     progress: bool | None = None,
 ) -> np.ndarray:
-    """Features of these images (n, feature_dim), read-only and memory-mapped; computed only the first time.
+    """Extract the features of these images (n, feature_dim), or read them from the cache, memory-mapped.
 
     Entries are found by the backbone's digest and the contents of the images, so files that move keep
     theirs. When two processes ask for the same features at once, one computes and the other waits for its
-    result. After an interruption the next call goes on; what is damaged on disk is seen and computed again.
+    result. After an interruption the next call continues; damaged chunks are found and computed again.
 
     Args:
         folder: See `cache_folder`.

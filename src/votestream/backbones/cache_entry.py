@@ -16,7 +16,7 @@ import numpy as np
 
 
 class Entry:
-    """A folder with `about.json` (what it is), `features.npy`, and `chunks.jsonl` (checksums of what's done).
+    """A folder with `about.json` (its description), `features.npy`, and `chunks.jsonl` (checksums of finished chunks).
 
     Example:
         >>> import tempfile
@@ -37,7 +37,7 @@ class Entry:
 
     @classmethod
     def start(cls, path: Path, about: dict[str, Any]) -> Entry:
-        """Open the entry, or begin it where none is there or it is past repair."""
+        """Open the entry; create it if there is none or if it cannot be repaired."""
         found = read_about(path)
         same = found is not None and all(found.get(key) == about[key] for key in ("images", "feature_dim"))
         if found is not None and same and isinstance(found.get("chunk"), int) and found["chunk"] > 0:
@@ -57,7 +57,7 @@ class Entry:
         return features
 
     def missing(self) -> list[int]:
-        """Chunks that are not there yet, or not as they were written."""
+        """Chunks that are missing or damaged."""
         recorded = read_checksums(self.path)
         features = self.features()
         count = -(-self.shape[0] // self.chunk)
@@ -88,7 +88,7 @@ class Entry:
     def _begin(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / "chunks.jsonl").unlink(missing_ok=True)
-        # Somebody may still be reading an older file: it is replaced, never shortened under them.
+        # Another process may still read the older file: it is replaced, never shortened.
         np.lib.format.open_memmap(self.path / "new.npy", "w+", np.float32, self.shape).flush()
         os.replace(self.path / "new.npy", self.path / "features.npy")
         (self.path / "new.json").write_text(json.dumps(self.about, indent=1))
@@ -96,7 +96,7 @@ class Entry:
 
 
 def read_about(path: Path) -> dict[str, Any] | None:
-    """What an entry says about itself, or None where that cannot be read."""
+    """The description of an entry; None if it cannot be read."""
     try:
         about = json.loads((path / "about.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -105,7 +105,7 @@ def read_about(path: Path) -> dict[str, Any] | None:
 
 
 def read_checksums(path: Path) -> dict[int, int]:
-    """Chunk number -> checksum; a line that a dying process left half written is passed over."""
+    """The checksum of each chunk; a line that a killed process left incomplete is ignored."""
     checksums: dict[int, int] = {}
     try:
         lines = (path / "chunks.jsonl").read_text(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""What is in the folder of the feature cache, and emptying it."""
+"""Listing and deleting the entries of the feature cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from votestream.common.cache_folder import cache_folder
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What `list_cached` tells of one entry."""
+    """One entry of the feature cache, as `list_cached` returns it."""
 
     key: str
     backbone: str
@@ -52,7 +52,7 @@ def list_cached(folder: str | os.PathLike[str] | None = None) -> list[CacheEntry
         done = min(len(read_checksums(path)) * about["chunk"], about["images"])
         size = 0
         for file in path.iterdir():
-            with contextlib.suppress(FileNotFoundError):  # another process is just replacing it
+            with contextlib.suppress(FileNotFoundError):  # another process is replacing it
                 size += file.stat().st_size
         entries.append(
             CacheEntry(
@@ -70,7 +70,7 @@ def list_cached(folder: str | os.PathLike[str] | None = None) -> list[CacheEntry
 
 
 def clear_cached(backbone: str | None = None, folder: str | os.PathLike[str] | None = None) -> list[CacheEntry]:
-    """Delete entries, of one backbone or all, and return them; those being computed just now are left alone.
+    """Delete entries, of one backbone or all, and return them; entries that are being computed are kept.
 
     Example:
         >>> clear_cached(folder="no/such/folder")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.modules import digest_of_weights, from_module
+from votestream.backbones.from_torch import digest_of_weights, from_module
 from votestream.backbones.networks.efficientnet_lite import EfficientNetLite
 from votestream.backbones.optional import BackboneUnavailable
 from votestream.backbones.registry import register_backbone
@@ -53,9 +53,9 @@ def efficientnet_lite(
     """
     weights = _weights(name)
     network = EfficientNetLite(name)
-    # The file is known to the byte, and both list a layer after the other.
+    # The file is checked by its digest, and both list the layers in the same order.
     network.load_state_dict(dict(zip(network.state_dict(), weights.values(), strict=True)))
-    # Over the names in the file, so that models keep fitting whatever the layers are called here.
+    # Over the names in the file, so that the digest does not depend on the names of layers here.
     digest = digest_of_weights(name, {f"network.{key}": values for key, values in weights.items()})
     return from_module(
         network if stages is None else StageFeatures(network, stages, SCALES[name]),

@@ -50,12 +50,12 @@ def onnx_backbone(
     where = as_device(device)
     if where.type == "cuda" and "CUDAExecutionProvider" not in runtime.get_available_providers():
         if device != "auto":
-            raise ValueError("onnxruntime sees no GPU: install onnxruntime-gpu, or use device='cpu'.")
+            raise ValueError("onnxruntime finds no GPU: install onnxruntime-gpu, or use device='cpu'.")
         where = torch.device("cpu")
     network = OnnxNetwork(runtime, path, output, where)
     size = input_size or network.input_size
     if size is None:
-        raise ValueError(f"{path} leaves the size of its images open: give input_size, such as 224.")
+        raise ValueError(f"{path} does not fix the size of its images: give input_size, such as 224.")
     preprocessing = Preprocessing(size, tuple(mean), tuple(std), resize, shorter_side, interpolation)
     return Backbone(
         f"onnx:{file}",
@@ -69,7 +69,7 @@ def onnx_backbone(
 
 
 class OnnxNetwork:
-    """An onnxruntime session that looks like a torch network: (n, 3, h, w) in, its output out."""
+    """An onnxruntime session with the interface of a torch network: (n, 3, h, w) in, its output out."""
 
     def __init__(self, runtime: Any, path: Path, output: str | None, device: torch.device) -> None:
         options = runtime.SessionOptions()
@@ -112,7 +112,7 @@ class OnnxNetwork:
 
 
 def _with_output(path: Path, name: str) -> bytes:
-    """The model with one more output: a tensor that so far stayed inside it."""
+    """The model with one more output: a tensor from inside it."""
     onnx = import_package("onnx", f"taking the features from {name!r} inside {path}", error=BackboneUnavailable)
     model = onnx.load(str(path))
     inside = [each for node in model.graph.node for each in node.output]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.modules import from_module
+from votestream.backbones.from_torch import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import register_backbone
 from votestream.common.extras import import_package, install_extra
@@ -27,7 +27,7 @@ def timm_backbone(
         feature_scale: 1 leaves features as they come; see `Backbone.calibrate`.
     """
     who = f"the backbone 'timm:{model}'"
-    import_torchvision(who)  # timm imports it, and would fail with less of an explanation
+    import_torchvision(who)  # timm imports it, and its own error explains less
     timm = import_package("timm", who, install_extra("timm"), BackboneUnavailable)
     if not timm.is_model(model):
         raise ValueError(f"timm has no model {shown(model)}. {did_you_mean(model, timm.list_models())}")

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.modules import from_module
+from votestream.backbones.from_torch import from_module
 from votestream.backbones.optional import BackboneUnavailable, import_torchvision
 from votestream.backbones.registry import register_backbone
 from votestream.common.parameters import shown
@@ -66,7 +66,7 @@ def _build(models: Any, model: str, weights: Any, who: str) -> nn.Module:
 
 
 def strip_head(network: nn.Module, classes: int) -> nn.Module:
-    """Replace the layer that scores the classes by nothing, so that what it read comes out.
+    """Remove the layer that scores the classes, so that its input becomes the output.
 
     Example:
         >>> strip_head(nn.Sequential(nn.Linear(8, 4), nn.Dropout(), nn.Linear(4, 1000)), classes=1000)
@@ -83,7 +83,7 @@ def strip_head(network: nn.Module, classes: int) -> nn.Module:
         or (isinstance(module, nn.Conv2d) and module.out_channels == classes)  # SqueezeNet scores by convolution
     ]
     if not heads:
-        raise ValueError(f"Found no layer with {classes} outputs to take away.")
-    parent, _, leaf = heads[-1].rpartition(".")  # auxiliary classifiers stand before the real one
+        raise ValueError(f"Found no layer with {classes} outputs to remove.")
+    parent, _, leaf = heads[-1].rpartition(".")  # auxiliary classifiers come before the main one
     setattr(network.get_submodule(parent), leaf, nn.Identity())
     return network

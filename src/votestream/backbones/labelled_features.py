@@ -1,4 +1,4 @@
-"""Features of images that bring their labels along, batch by batch, so that a data set need not fit in memory."""
+"""Features of labelled images, batch by batch, so that a data set need not fit in memory."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def labelled_features(
     if left_out and not read:
         raise ImageError(f"None of the {len(left_out)} images of {source.name} can be read: {left_out[0]}")
     if left_out:
-        told = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
-        text = f"{len(left_out)} of the {read + len(left_out)} images of {source.name} were left out: {told}"
+        reasons = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
+        text = f"{len(left_out)} of the {read + len(left_out)} images of {source.name} were left out: {reasons}"
         warnings.warn(text, DataWarning, stacklevel=stacklevel + 1)
 
 
 def _prepared(backbone: Backbone, source: LabelledImages) -> Iterator[tuple[np.ndarray | ImageError, Any]]:
-    """Images as the network reads them, or why not, and labels. No image is held longer than it takes to prepare."""
+    """Each image prepared for the network, or its error, with its label. Images are released once they are prepared."""
     pool = ThreadPoolExecutor(usable_cores())
     ahead: deque[tuple[bool, Future[np.ndarray] | ImageError, Any]] = deque()
     try:
@@ -80,7 +80,7 @@ def _prepared(backbone: Backbone, source: LabelledImages) -> Iterator[tuple[np.n
         while ahead:
             yield _outcome(*ahead.popleft())
     finally:
-        pool.shutdown(cancel_futures=True)  # whoever stops early does not wait for what was read ahead
+        pool.shutdown(cancel_futures=True)  # do not decode images that nobody will use
 
 
 def _outcome(may_fail: bool, made: Future[np.ndarray] | ImageError, label: Any) -> tuple[np.ndarray | ImageError, Any]:

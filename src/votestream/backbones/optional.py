@@ -1,4 +1,4 @@
-"""Importing packages that only some backbones need, with errors that say how to get them."""
+"""Imports of packages that only some backbones need, with errors that say how to install them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def import_torchvision(wanted_by: str) -> ModuleType:
         return import_package("torchvision", wanted_by, install_extra("torchvision"), BackboneUnavailable)
     except BackboneUnavailable:
         raise
-    except Exception as error:  # RuntimeError, OSError, ImportError: whatever its compiled half dies of
+    except Exception as error:  # its compiled part raises RuntimeError, OSError or ImportError
         raise BackboneUnavailable(mismatch(wanted_by, error)) from error
 
 
 def mismatch(wanted_by: str, error: Exception) -> str:
-    """What to tell someone whose torchvision does not go with their torch."""
+    """The message for a torchvision that does not fit the installed torch."""
     torch_version = version("torch")
     build = torch_version.partition("+")[2] or "cpu"
     try:

@@ -1,4 +1,4 @@
-"""Which place of an image says what: the features as they would be if one place of the network's maps counted twice."""
+"""The influence of each place of an image: its features if one place of the network's maps counted twice."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Places(NamedTuple):
 
 
 def counted_twice(backbone: Backbone, prepared: NDArray[np.uint8]) -> Places | None:
-    """Features of one image as `prepare` made it, and what they become where one place counts twice in every mean.
+    """Compute the features of one prepared image, and these features with one place counted twice in every mean.
 
-    Features that are means over maps are known exactly so; None is for networks whose features are not. Places are
-    those of the smallest map. Where an image is looked at several times, a place counts twice in each look.
+    This is exact for features that are means over maps; the result is None for other networks. Places are
+    those of the smallest map. With several views, a place counts twice in each view.
 
     Example:
         >>> from votestream.backbones import create_backbone
@@ -40,7 +40,7 @@ def counted_twice(backbone: Backbone, prepared: NDArray[np.uint8]) -> Places | N
     twice: list[Tensor] = []
     shape: tuple[int, int] | None = None
     with torch.inference_mode(), exact(backbone.device):
-        for view, x in zip(views, backbone._seen(prepared[None]), strict=True):
+        for view, x in zip(views, backbone._network_inputs(prepared[None]), strict=True):
             parts = _parts(backbone, x)
             if parts is None:
                 return None

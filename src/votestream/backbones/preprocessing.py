@@ -1,4 +1,4 @@
-"""What happens to an image before the network sees it: resizing, cropping, normalising."""
+"""The preprocessing of images for a network: resizing, cropping, normalising."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How one network wants its images.
+    """The preprocessing that a network needs.
 
     Args:
         input_size: Height and width of what the network reads.
@@ -47,7 +47,7 @@ class Preprocessing:
     interpolation: str = "bicubic"
 
     def __post_init__(self) -> None:
-        # Settings that mean the same are made the same, since the digest is taken over them.
+        # Equal settings get one form, because the digest is computed from them.
         for field, value in (
             ("mean", tuple(float(v) for v in self.mean)),
             ("std", tuple(float(v) for v in self.std)),
@@ -120,7 +120,7 @@ class Preprocessing:
         return left / wide, top / high, (left + size) / wide, (top + size) / high
 
     def of_size(self, size: int) -> Preprocessing:
-        """The same for another input size; what is cut away keeps its share."""
+        """The same preprocessing for another input size; the crop removes the same share."""
         if size == self.input_size:
             return self
         short = None if self.shorter_side is None else round(self.shorter_side * size / self.input_size)
@@ -138,7 +138,7 @@ class Preprocessing:
             for start in range(0, len(images), size):
                 yield to_rgb(images[start : start + size])
             return
-        # Pillow lets go of the interpreter while it decodes and resizes, so threads do use every core.
+        # Pillow releases the interpreter lock while it decodes and resizes, so threads use every core.
         with ThreadPoolExecutor(usable_cores()) as pool:
             ahead: deque[list[Future[np.ndarray]]] = deque()
             for start in range(0, len(images), size):
@@ -157,7 +157,7 @@ class Preprocessing:
         """Turn uint8 images (n, height, width, 3) into the network's float input (n, 3, height, width)."""
         if not batch.flags.writeable or not batch.flags.c_contiguous:
             batch = np.array(batch)  # torch warns about memory it could not write to
-        # A view: channels stay last in memory, which is how the network likes them.
+        # A view: channels stay last in memory, which is fastest for the network.
         pixels = torch.from_numpy(batch).to(device).permute(0, 3, 1, 2)
         scale = torch.tensor([1 / (255 * s) for s in self.std], device=device).view(1, 3, 1, 1)
         shift = torch.tensor([m / s for m, s in zip(self.mean, self.std, strict=True)], device=device)
@@ -171,8 +171,8 @@ def submit(
     index: int,
     max_pixels: int,
 ) -> Future[np.ndarray]:
-    """Have an image of a list made ready in a thread."""
+    """Prepare an image of a list in a thread."""
     name = str(image) if is_file(image) else f"image {index}"
-    if isinstance(image, Image.Image):  # here, because a lazily opened image may stand in the list twice
+    if isinstance(image, Image.Image):  # here, because a lazily opened image may be in the list twice
         image = load_image(image, name, max_pixels=max_pixels)
     return pool.submit(fit, image, name, max_pixels)

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.modules import from_module
+from votestream.backbones.from_torch import from_module
 from votestream.backbones.networks.resnet import ReducedResNet18
 from votestream.backbones.registry import register_backbone
 from votestream.backbones.stages import StageFeatures

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from votestream.backbones.backbone import Backbone
-from votestream.backbones.looks import chosen
+from votestream.backbones.presets import resolve_presets, with_preset
 from votestream.common.parameters import shown
 from votestream.common.plugins import Registry
 from votestream.common.suggestions import did_you_mean
@@ -35,21 +35,24 @@ def register_backbone(name: str) -> Callable[[Callable[..., Backbone]], Callable
 def create_backbone(
     name: str,
     *,
+    preset: str | None = None,
     views: str | Iterable[str] | None = None,
     stages: str | Iterable[str] | None = None,
     **options: Any,
 ) -> Backbone:
-    """Make the backbone of that name; `list_backbones()` tells which there are.
+    """Make the backbone with that name; `list_backbones()` lists the names.
 
     Every backbone takes `device` ("auto", "cpu", "cuda") and `batch_size`; more depends on the backbone.
 
     Args:
-        views: Looks at each image that are averaged, such as "32,32m,40,40m"; see `Backbone.with_views`.
-        stages: Stages of the network whose features stand side by side, such as "3:centre,4", where the backbone
-            has them; see `StageFeatures`. "careful" and "quick" are the views and the stages that were chosen for it.
+        preset: "careful" for accuracy or "quick" for speed: the backbone's preset of views and stages.
+        views: Sizes in which each image is read, such as "32,32m,40,40m" (m: mirrored); the features are averaged.
+            See `Backbone.with_views`. Also "careful" or "quick", for the views of that preset.
+        stages: Stages of the network whose features are joined, such as "3:centre,4", if the backbone has stages.
+            See `StageFeatures`. Also "careful" or "quick", for the stages of that preset.
 
     Example:
-        >>> create_backbone("reduced_resnet18", views="careful", stages="careful", device="cpu")  # doctest: +ELLIPSIS
+        >>> create_backbone("reduced_resnet18", preset="careful", device="cpu")  # doctest: +ELLIPSIS
         <Backbone reduced_resnet18: views 32,32m,40,40m -> 400, stages 3:top,3:bottom,3:centre,4, cpu, digest ...>
         >>> create_backbone("reduced_resnet81")
         Traceback (most recent call last):
@@ -57,18 +60,18 @@ def create_backbone(
         ValueError: There is no backbone 'reduced_resnet81'. Did you mean 'reduced_resnet18'?
     """
     factory, asked = _factory(name)
-    look = chosen(name, views, stages)
-    if "stages" in look:
+    chosen = resolve_presets(name, *with_preset(preset, views, stages))
+    if "stages" in chosen:
         if "stages" not in inspect.signature(factory).parameters:
             raise ValueError(f"The backbone {name!r} has no stages to choose from: leave stages out.")
-        options["stages"] = look["stages"]
+        options["stages"] = chosen["stages"]
     made = factory(asked, **options)
-    return made.with_views(look["views"]) if "views" in look else made
+    return made.with_views(chosen["views"]) if "views" in chosen else made
 
 
 def _factory(name: str) -> tuple[Callable[..., Backbone], str]:
-    """What makes the backbone, and the name it is called with."""
-    if name in BACKBONES:  # a plug-in of its family is here, too, once this has been asked
+    """The factory of the backbone, and the argument to call it with."""
+    if name in BACKBONES:  # this also loads plug-ins of its family
         return BACKBONES[name], name
     family, _, rest = name.partition(":")
     for known in BACKBONES.here() if rest else ():
@@ -78,7 +81,7 @@ def _factory(name: str) -> tuple[Callable[..., Backbone], str]:
 
 
 def list_backbones() -> list[str]:
-    """Names that `create_backbone` takes; what stands in capitals behind a colon is yours to fill in.
+    """The names for `create_backbone`; replace the part in capitals after a colon by your own.
 
     Example:
         >>> [name for name in list_backbones() if ":" in name]

@@ -20,7 +20,7 @@ def _middle(side: int) -> slice:
 
 
 class StageFeatures(nn.Module):
-    """The averages of some stages' maps side by side, each over its stage's spread.
+    """Joins the averages of some stages' maps, each divided by its stage's spread.
 
     Args:
         network: Has `maps(x)`, the map of every stage by its name.

@@ -1,4 +1,4 @@
-"""Looking at an image several times: in several sizes, and mirrored."""
+"""Views of an image: the sizes in which it is read, and whether it is mirrored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from votestream.backbones.stages import as_names
 
 
 class View(NamedTuple):
-    """One look at an image: its height and width in pixels, and whether left and right are exchanged.
+    """One view of an image: its height and width in pixels, and whether it is mirrored.
 
     >>> View.of("40m")
     View(size=40, mirrored=True)
@@ -25,7 +25,7 @@ class View(NamedTuple):
     def of(cls, text: str) -> View:
         found = re.fullmatch(r"([1-9][0-9]{0,3})(m?)", text)
         if not found:
-            raise ValueError(f"A view must be a size in pixels, with m behind it if mirrored (32, 32m), got {text!r}.")
+            raise ValueError(f"A view must be a size in pixels, followed by m if mirrored (32, 32m), got {text!r}.")
         return cls(int(found[1]), bool(found[2]))
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.backbones.looks import chosen
+from votestream.backbones.presets import resolve_presets
 from votestream.bench.runs import Method, StreamSpec, Suite
 from votestream.common.parameters import shown
 from votestream.common.suggestions import begun, did_you_mean
@@ -65,7 +65,7 @@ def looking(suite: Suite, views: str | None, stages: str | None) -> Suite:
     """The suite whose methods on features get those of these views and stages, where they have none of their own."""
     if views is None and stages is None:
         return suite
-    chosen(suite.backbone, views, stages)  # which complains about words that mean nothing there
+    resolve_presets(suite.backbone, views, stages)  # which complains about words that mean nothing there
     methods = (
         m if m.look or takes_images(find_learner(m.learner)) else replace(m, views=views, stages=stages)
         for m in suite.methods

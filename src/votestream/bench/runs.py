@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from votestream.backbones.looks import chosen, is_known
+from votestream.backbones.presets import has_presets, resolve_presets
 from votestream.bench.columns import key_of
 from votestream.common.suggestions import begun
 
@@ -47,7 +47,7 @@ class Method:
 
     def looking_through(self, backbone: str) -> Method:
         """The same, with the views and stages that "careful" and "quick" stand for there: results tell them in full."""
-        return replace(self, **chosen(backbone, **self.look)) if self.look else self
+        return replace(self, **resolve_presets(backbone, **self.look)) if self.look else self
 
     @property
     def settings_json(self) -> str:
@@ -144,7 +144,7 @@ class Suite:
         for seed in seeds:
             for stream in self.streams:
                 for method in self.methods_on(stream):
-                    if is_known(self.backbone, method.look):
+                    if has_presets(self.backbone, method.look):
                         seen = method.looking_through(self.backbone)
                         yield Run(seen, stream, seed, self.backbone, digest, self.keeps, self.anytime)
 

@@ -1,8 +1,7 @@
-"""`votestream bench`: run the comparisons, and turn their rows into tables, plots and a report."""
+"""`votestream bench`: the commands that run benchmarks and make tables, plots and a report of the results."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -15,34 +14,45 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from votestream.cli.bench_choice import Preset, asked_suite, backbone_digest, check_on, where_data_is
+from votestream.cli.bench_options import SuiteLength, backbone_digest, check_on, requested_suite, with_available_data
+from votestream.cli.bench_results import (
+    existing_results_folder,
+    readable_rows,
+    results_folder,
+    suite_and_rows,
+    suite_results,
+)
 from votestream.cli.data import DataDir
-from votestream.cli.looks import Stages, Views
+from votestream.cli.options import Stages, Views
 from votestream.common.command_line import without_places
-from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, note, stop
+from votestream.common.exits import CODES, INTERRUPTED, PARTLY, Refused, check_out, stop
 from votestream.common.extras import install_extra
 
-# Learners and streams bring torch along, so they are imported by the commands: --help should not wait for it.
+# Learners and streams import torch, so the commands import them: --help does not wait for it.
 if TYPE_CHECKING:
-    from votestream.bench.results import Results
-    from votestream.bench.runs import Suite
+    pass
 
-app = typer.Typer(help="Compare methods on streams: runs, tables, plots, a report.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run benchmarks of methods on streams, and make tables, plots and a report.", no_args_is_help=True
+)
 
-Name = Annotated[str, typer.Argument(metavar="SUITE", help="As `votestream bench list` has it.")]
+Name = Annotated[str, typer.Argument(metavar="SUITE", help="A name from `votestream bench list`.")]
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--results",
-        help="Folder of the results, one CSV file a suite; to read, also the checkout's.",
+        help="The folder of the results, one CSV file for each suite. If there is none here, results "
+        "are read from the checkout.",
         show_default="results",
     ),
 ]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", help="Show this instead of the suite's metrics, as AAA, WC-Acc, BWT; repeat it."),
+    typer.Option(
+        "--metric", help="Show this metric (such as AAA, WC-Acc, BWT) instead of the suite's; may be repeated."
+    ),
 ]
-Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training part: to choose settings.")]
+Validate = Annotated[bool, typer.Option("--validate", help="Test on a fifth of the training data, to choose settings.")]
 
 
 class Format(StrEnum):
@@ -53,14 +63,17 @@ class Format(StrEnum):
 
 @app.command("list")
 def list_command(folder: Folder = None) -> None:
-    """Show the suites, their runs, and how many are done."""
+    """List the suites, their streams and methods, and how many rows of results there are.
+
+    Example: votestream bench list
+    """
     from votestream.bench.results import folder_here
     from votestream.bench.suites import all_suites
 
     table = Table("suite", "what", "streams", "methods", "rows")
-    where = _to_read(folder) or folder_here()
+    where = results_folder(folder) or folder_here()
     known = all_suites()
-    read = {suite.name: _rows_if_readable(suite.name, where) for suite in known}
+    read = {suite.name: readable_rows(suite.name, where) for suite in known}
     for suite in known:
         rows = read[suite.name]
         streams = "; ".join(stream.title for stream in suite.streams)
@@ -74,59 +87,80 @@ def list_command(folder: Folder = None) -> None:
 @app.command("run", epilog=CODES)
 def run_command(
     name: Name,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as the suite has.")] = None,
-    first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them; by default 0.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at once; by default one a core.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; by default that of the suite.")] = None,
+    first_seed: Annotated[int | None, typer.Option(min=0, help="The first seed; by default 0.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs at the same time; by default one per core.")
+    ] = None,
     on: Annotated[
-        str, typer.Option(help='"here", or a Ray cluster: "ray" (RAY_ADDRESS, or this machine), "ray://HOST:10001".')
+        str,
+        typer.Option(
+            help="Where to run: on this machine (here), or on Ray (ray uses RAY_ADDRESS or this machine; or "
+            "ray://HOST:10001)."
+        ),
     ] = "here",
     device: Annotated[
-        str, typer.Option(help='"auto" is the GPU, if any, for methods that train a network, else the CPU.')
+        str,
+        typer.Option(
+            help="cpu, cuda, or auto: the GPU, if there is one, for methods that train a network; the CPU for others."
+        ),
     ] = "auto",
     method: Annotated[
-        list[str] | None, typer.Option(help="Only methods whose name or learner fits; repeat it, * fits all.")
+        list[str] | None,
+        typer.Option(help="Only methods with this name or learner; * matches anything; may be repeated."),
     ] = None,
     stream: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these streams of the suite, * fits all; or another: module:function, or a plug-in's name."
+            help="Only these streams of the suite (* matches anything), or another one: module:function, or "
+            "the name of a plug-in."
         ),
     ] = None,
     budget: Annotated[
-        list[int] | None, typer.Option(min=1, help="Of the methods that have a budget, only these; repeat it.")
+        list[int] | None, typer.Option(min=1, help="Only this budget, of methods that have budgets; may be repeated.")
     ] = None,
     preset: Annotated[
-        Preset | None,
-        typer.Option(help="Methods of the suite that go over each task many times make a fifth of their passes."),
+        SuiteLength | None,
+        typer.Option(help="short: methods that train on each task many times do a fifth of their passes."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many samples of each class arrive; tests are whole.")
+        int | None, typer.Option(min=1, help="Train on at most this many samples of each class; tests use all.")
     ] = None,
     anytime: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Test after every N samples too: AAA, WC-Acc, prequential accuracy."),
+        typer.Option(
+            min=1, metavar="N", help="Also test after every N samples, for AAA, WC-Acc and prequential accuracy."
+        ),
     ] = None,
     learner: Annotated[
-        list[str] | None, typer.Option(help="One more learner: module:Class, or a name that `votestream.create` knows.")
+        list[str] | None, typer.Option(help="An additional learner: module:Class, or a name for `votestream.create`.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of --learner; may be repeated.")
     ] = None,
-    backbone: Annotated[str | None, typer.Option(help="Another backbone than the suite's.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="A backbone, instead of the suite's.")] = None,
     views: Views = None,
     stages: Stages = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Run failed ones again.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Run those that are there too, after you changed a learner; new rows count.")
+        bool,
+        typer.Option(
+            "--again",
+            help="Run all runs again, for example after you changed a learner; the new rows replace the old ones.",
+        ),
     ] = False,
     log: Annotated[
-        list[str] | None, typer.Option(help="Record runs and figure there too: mlflow, tensorboard, wandb; repeat it.")
+        list[str] | None,
+        typer.Option(help="Also record runs and plot in mlflow, tensorboard or wandb; may be repeated."),
     ] = None,
     validate: Validate = False,
     folder: Folder = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Carry out the runs that are not in the results yet; interrupted, the same command goes on."""
+    """Run the benchmarks that are not in the results yet. The same command continues a stopped one.
+
+    Example: votestream bench run smoke
+    """
     from votestream.bench.finding import looking
     from votestream.bench.logs import Logs
     from votestream.bench.results import folder_here
@@ -140,17 +174,17 @@ def run_command(
         check_on(on)
         if on == "here" or device != "cuda":  # a cluster may have the GPU that is not here
             as_device(device)
-        suite = asked_suite(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
+        suite = requested_suite(name, method, stream, budget, learner, settings, backbone, preset, limit, validate)
         suite = suite if anytime is None else replace(suite, anytime=anytime)
         suite = looking(suite, views, stages)
         asked_streams = len(suite.streams)
-        suite = where_data_is(suite, data_dir)
+        suite = with_available_data(suite, data_dir)
         first = suite.first_seed if first_seed is None else first_seed
         if suite.chooses and first < suite.first_seed:
             raise ValueError(f"{name} chooses settings, on seeds from {suite.first_seed} on: tables have the others.")
         runs = list(suite.runs(backbone_digest(suite.backbone), range(first, first + (seeds or suite.seeds))))
-        results = _results(name, folder, validate)
-        results.rows()  # a file that cannot be gone on with is told before anything is run
+        results = suite_results(name, folder, validate)
+        results.rows()  # reports a file that cannot be continued before anything is run
         folder.mkdir(parents=True, exist_ok=True)
         logs = Logs(suite, log or [])
     except (ValueError, ImportError) as error:  # also a backbone whose package is missing
@@ -165,25 +199,28 @@ def run_command(
         raise Refused(str(error)) from error
     except KeyboardInterrupt:
         ended = f"What has ended is in {results.path}" if results.path.exists() else "No run had ended yet"
-        stop(f"Interrupted. {ended}; the same command goes on.", INTERRUPTED)
-    there = f"{progress.done_before} of {progress.total} runs were there, " if progress.done_before else ""
+        stop(f"Interrupted. {ended}; run the same command to continue.", INTERRUPTED)
+    there = f"{progress.done_before} of {progress.total} runs were done before, " if progress.done_before else ""
     typer.echo(f"{there}{progress.done} done in {clock(progress.seconds)}: {results.path}")
     if progress.elsewhere:
-        typer.echo(f"{progress.elsewhere} more are done or under way in another process.")
+        typer.echo(f"{progress.elsewhere} more were done, or are running, in another process.")
     asked = {run.key for run in runs}
     failed = [row for row in results.rows() if row["error"] and key_of(row) in asked]
     if failed:
-        typer.echo(f"{len(failed)} of them failed; `--retry` runs these again.", err=True)
+        typer.echo(f"{len(failed)} of them failed; `--retry` runs them again.", err=True)
     if failed or len(suite.streams) < asked_streams:
         raise typer.Exit(PARTLY)
 
 
 @app.command("show", epilog=CODES)
 def show_command(name: Name, metric: Metrics = None, validate: Validate = False, folder: Folder = None) -> None:
-    """Print a suite's tables in the terminal."""
+    """Print the tables of a suite in the terminal.
+
+    Example: votestream bench show smoke
+    """
     from votestream.bench.tables import blocks, body, failures, header, note
 
-    suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
+    suite, rows = suite_and_rows(name, existing_results_folder(folder), validate, metric)
     console = Console()
     for block in blocks(suite, rows):
         first, *others = header(block)
@@ -206,32 +243,42 @@ def show_command(name: Name, metric: Metrics = None, validate: Validate = False,
 @app.command("table", epilog=CODES)
 def table_command(
     name: Name,
-    format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (a line a cell).")] = Format.md,
+    format: Annotated[Format, typer.Option(help="md, tex (booktabs) or csv (one line for each cell).")] = Format.md,
     metric: Metrics = None,
-    out: Annotated[Path | None, typer.Option(help="A file; by default it is printed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; by default the table is printed.")] = None,
     validate: Validate = False,
     folder: Folder = None,
 ) -> None:
-    """Write a suite's tables: ours with its interval, the paper's figures, the difference."""
+    """Write the tables of a suite: our results with intervals, the paper's results, and the difference.
+
+    Example: votestream bench table online --format tex --out online.tex
+    """
     from votestream.bench.tables import FORMATS
 
-    suite, rows = _suite_and_rows(name, _there(folder), validate, metric)
+    suite, rows = suite_and_rows(name, existing_results_folder(folder), validate, metric)
     _write(FORMATS[format.value](suite, rows), out)
 
 
 @app.command("plot", epilog=CODES)
 def plot_command(
-    names: Annotated[list[str], typer.Argument(metavar="SUITE...", help="Several make one figure.")],
-    kind: Annotated[str | None, typer.Option(help="Another than the suite's: curves, bytes, rates, paper, ...")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the plot goes; by default SUITE.png, of the first.")] = None,
+    names: Annotated[list[str], typer.Argument(metavar="SUITE...", help="One or more suites, drawn in one figure.")],
+    kind: Annotated[
+        str | None, typer.Option(help="The kind of plot, instead of the suite's: curves, bytes, rates, paper, ...")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file of the plot; by default SUITE.png, named after the first suite.")
+    ] = None,
     validate: Validate = False,
     folder: Folder = None,
 ) -> None:
-    """Draw a suite's figure; --kind paper draws the paper's figures and ours side by side."""
+    """Plot the results of a suite. --kind paper shows the paper's results beside ours.
+
+    Example: votestream bench plot online --out online.png
+    """
     import importlib.util
 
-    where = _there(folder)
-    found = [_suite_and_rows(name, where, validate) for name in names]
+    where = existing_results_folder(folder)
+    found = [suite_and_rows(name, where, validate) for name in names]
     found = [(suite if kind is None else replace(suite, plot=kind), rows) for suite, rows in found]
     out = out or Path(f"{names[0]}.png")
     check_out(out)
@@ -250,21 +297,24 @@ def plot_command(
 @app.command("report", epilog=CODES)
 def report_command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[SUITE]...", help="All that have rows unless given.")
+        list[str] | None, typer.Argument(metavar="[SUITE]...", help="By default all suites that have results.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The file of the page.")] = Path("report.html"),
     folder: Folder = None,
 ) -> None:
-    """Write one page with every table and plot: a single file that needs nothing else."""
+    """Write a page with all tables and plots, in a single file.
+
+    Example: votestream bench report --out report.html
+    """
     from votestream.bench.report import page
     from votestream.bench.suites import all_suites
 
     check_out(out)
-    where, left_out = _there(folder), False
+    where, left_out = existing_results_folder(folder), False
     if names:
-        found = [_suite_and_rows(name, where, False) for name in names]
+        found = [suite_and_rows(name, where, False) for name in names]
     else:
-        read = [(suite, _rows_if_readable(suite.name, where)) for suite in all_suites()]
+        read = [(suite, readable_rows(suite.name, where)) for suite in all_suites()]
         found = [(suite, rows) for suite, rows in read if rows]
         left_out = any(rows is None for _, rows in read)
     if not found:
@@ -272,66 +322,6 @@ def report_command(
     _write(page(found), out)
     typer.echo(f"Report: {out}")
     raise typer.Exit(PARTLY if left_out else 0)
-
-
-def _results(name: str, folder: Path, validate: bool) -> Results:
-    from votestream.bench.results import Results
-
-    return Results(folder / f"{name}{'_validation' if validate else ''}.csv")
-
-
-def _to_read(folder: Path | None) -> Path | None:
-    """The folder of results to read: the one named, that of the working folder, or the checkout's; None without any."""
-    from votestream.bench.results import checkout_results, folder_here
-
-    if folder is not None or folder_here().is_dir():
-        return folder or folder_here()
-    found = checkout_results()
-    if found is not None:
-        note(f"results are read from {found}: there are none in this folder.")
-    return found
-
-
-def _there(folder: Path | None) -> Path:
-    found = _to_read(folder)
-    if found is None:
-        raise Refused(
-            "There is no folder `results` here, and votestream is not installed from a checkout, which has one: go to "
-            "the folder that holds it, name it by --results, or make results by `votestream bench run smoke`."
-        )
-    return found
-
-
-def _rows_if_readable(name: str, folder: Path) -> list[dict[str, str]] | None:
-    """The rows of a suite; None, and a word why, where the file is not one of results."""
-    try:
-        return _results(name, folder, False).rows()
-    except (ValueError, OSError) as error:
-        typer.echo(f"Left out: {error}", err=True)
-        return None
-
-
-def _suite_and_rows(
-    name: str, folder: Path, validate: bool, metrics: list[str] | None = None
-) -> tuple[Suite, list[dict[str, str]]]:
-    from votestream.bench.metrics import find_metric
-    from votestream.bench.results import checkout_results, folder_here
-    from votestream.bench.suites import find_suite
-
-    try:
-        suite, results = find_suite(name), _results(name, folder, validate)
-        for metric in metrics or suite.metrics:
-            find_metric(metric)
-        rows = results.rows()
-    except ValueError as error:
-        raise Refused(str(error)) from error
-    if not rows:
-        where = "" if folder == folder_here() else f" --results {shlex.quote(str(folder))}"
-        command = f"votestream bench run {name}{' --validate' if validate else ''}{where}"
-        theirs = checkout_results()
-        others = f" The checkout's are in {theirs}: name it by --results." if theirs and folder == folder_here() else ""
-        raise Refused(f"There are no rows in {results.path}: `{command}` makes them.{others}")
-    return replace(suite, held_out=validate, metrics=tuple(metrics or suite.metrics)), rows
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""`votestream cache`: see what the feature cache holds, and empty it."""
+"""`votestream cache`: the commands that list and delete cached features."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from rich.table import Table
 from votestream.common.exits import NOTHING, agreed, stop
 from votestream.common.printing import size
 
-# Backbones bring torch along, so they are imported by the commands: --help should not wait for it.
-app = typer.Typer(help="List and clear the features kept on disk.", no_args_is_help=True)
+# Backbones import torch, so the commands import them: --help does not wait for it.
+app = typer.Typer(help="List and delete the features cached on disk.", no_args_is_help=True)
 
-Folder = Annotated[Path | None, typer.Option(help="Another cache than VOTESTREAM_CACHE or the platform's.")]
+Folder = Annotated[Path | None, typer.Option(help="The cache folder, instead of VOTESTREAM_CACHE or the platform's.")]
 
 
 @app.command("list")
 def list_command(folder: Folder = None) -> None:
-    """Show every entry: backbone, images, features, size on disk."""
+    """List the cached features: backbone, images, features, size on disk.
+
+    Example: votestream cache list
+    """
     from votestream.backbones.cached_entries import list_cached
     from votestream.common.cache_folder import cache_folder
 
@@ -47,11 +50,14 @@ def list_command(folder: Folder = None) -> None:
 
 @app.command("clear")
 def clear_command(
-    backbone: Annotated[str | None, typer.Option(help="Only what this backbone made.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Only the features of this backbone.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     folder: Folder = None,
 ) -> None:
-    """Delete entries, all of them or one backbone's. What is being computed just now stays."""
+    """Delete cached features, all or those of one backbone. Features that are being computed now are kept.
+
+    Example: votestream cache clear --backbone reduced_resnet18
+    """
     from votestream.backbones.cached_entries import clear_cached, list_cached
     from votestream.common.cache_folder import cache_folder
 

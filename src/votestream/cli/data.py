@@ -1,4 +1,4 @@
-"""`votestream data`: see which data sets are known and here, and fetch them."""
+"""`votestream data`: the commands that list and download data sets."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from rich.table import Table
 from votestream.common.exits import CODES, Refused
 from votestream.common.printing import size
 
-# Imported by the commands: --help should not wait for NumPy and Pillow.
+# Imported by the commands, so that --help does not wait for NumPy and Pillow.
 if TYPE_CHECKING:
     from votestream.streams.catalogue import Source
 
-app = typer.Typer(help="List and fetch the data sets of the field.", no_args_is_help=True)
+app = typer.Typer(help="List and download the public data sets of the benchmarks.", no_args_is_help=True)
 
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Where data sets lie, if not in VOTESTREAM_DATA or the cache folder.")
+    Path | None,
+    typer.Option("--data-dir", help="The folder of data sets, instead of VOTESTREAM_DATA or the cache folder."),
 ]
 
 
 @app.command("list")
 def list_command(data_dir: DataDir = None) -> None:
-    """Show every data set: classes, images, size, whether it is here and what it takes up, terms, citation."""
+    """List the data sets: classes, images, download size, size on disk, terms and citation.
+
+    Example: votestream data list
+    """
     from votestream.streams.catalogue import SOURCES, data_folder
 
     root = data_folder(data_dir)
@@ -34,16 +38,19 @@ def list_command(data_dir: DataDir = None) -> None:
         to_fetch = size(sum(archive.bytes for archive in source.archives))
         table.add_row(source.name, str(source.classes), source.images, to_fetch, _here(source, root))
     Console().print(table)
-    typer.echo(f"Data sets are looked for in {root}. `folder:PATH` makes a stream of image folders of your own.\n")
+    typer.echo(f"Data sets are read from {root}. `folder:PATH` makes a stream of your own image folders.\n")
     for source in SOURCES.values():
         typer.echo(f"{source.name}: {source.title}. Terms: {source.terms}.\n  {source.citation}")
 
 
 @app.command("get", epilog=CODES)
 def get_command(
-    name: Annotated[str, typer.Argument(help="As `votestream data list` has it.")], data_dir: DataDir = None
+    name: Annotated[str, typer.Argument(help="A name from `votestream data list`.")], data_dir: DataDir = None
 ) -> None:
-    """Fetch a data set from its official address, check it and unpack it. Goes on where it was interrupted."""
+    """Download a data set from its official address, check it and unpack it. The same command continues a stopped one.
+
+    Example: votestream data get cifar100
+    """
     from votestream.streams.catalogue import data_folder, find_source, how_to_get
     from votestream.streams.data_set import DataError
     from votestream.streams.get import get_data

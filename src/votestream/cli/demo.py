@@ -1,4 +1,4 @@
-"""`votestream demo`: a real image stream that ships with the package, learned and judged in seconds."""
+"""`votestream demo`: a stream of real images from the package, learned and tested in seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from votestream.streams.sample import sample_images
 
 
 def variants(budget: int, seed: int) -> dict[str, Learner]:
-    """What is compared: the paper's method, two of its parts alone, and ours."""
+    """The learners that are compared: the paper's method, two of its parts alone, and GaussianVoting."""
     how: dict[str, Any] = {"seed": seed, "device": "cpu"}
     return {
         "Baseline": CandidatesVoting(budget, augment=False, decide="argmax", **how),
@@ -33,7 +33,7 @@ def variants(budget: int, seed: int) -> dict[str, Learner]:
 
 @dataclass
 class Outcome:
-    """What a run of the demo measured."""
+    """The results of a run of the demo."""
 
     stream: Stream
     learners: dict[str, Learner]
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def run(console: Console, seed: int = 0, budget: int = 200) -> Outcome:
-    """Learn five tasks of two classes, once through, and print the accuracy on everything seen after each."""
+    """Learn five tasks of two classes, and print the accuracy on all classes so far after each."""
     made = stream("sample", seed=seed, backbone=create_backbone("reduced_resnet18", device="cpu"))
     outcome = Outcome(made, variants(budget, seed))
     courses = [Course(learner, made).tests() for learner in outcome.learners.values()]
@@ -66,13 +66,15 @@ def _task_table(task: Task, tests: dict[str, Test]) -> Table:
 
 
 def report_memory(console: Console, outcome: Outcome) -> None:
-    table = Table(title="What it keeps", title_justify="left", min_width=60)
-    table.add_column("kept between calls")
+    table = Table(title="What each learner stores", title_justify="left", min_width=60)
+    table.add_column("stored")
     table.add_column("KB", justify="right")
     exemplars = outcome.learners["CandidatesVoting"].exemplars_.features
     kept = {
         f"{len(exemplars)} exemplar features (no image)": exemplars.nbytes,
-        "CandidatesVoting: they, statistics, head, random state": outcome.learners["CandidatesVoting"].memory_bytes(),
+        "CandidatesVoting: features, statistics, head, random state": outcome.learners[
+            "CandidatesVoting"
+        ].memory_bytes(),
         "GaussianVoting: class means and directions, one covariance": outcome.learners["GaussianVoting"].memory_bytes(),
         "storing the training images instead": sample_images("train")[0].nbytes,
     }
@@ -82,7 +84,7 @@ def report_memory(console: Console, outcome: Outcome) -> None:
 
 
 def show_photos(console: Console, cutouts: int = 12) -> None:
-    """Real photos through the photo network: the two that come along with scikit-learn (both CC BY 2.0)."""
+    """Learn and predict the two photos of scikit-learn (both CC BY 2.0) with the backbone for photos."""
     from sklearn.datasets import load_sample_image
 
     photos = {"temple": load_sample_image("china.jpg"), "flower": load_sample_image("flower.jpg")}
@@ -95,8 +97,8 @@ def show_photos(console: Console, cutouts: int = 12) -> None:
         labels.append(label)
     model = ImageClassifier(learner=GaussianVoting(block=1, device="cpu")).partial_fit(images, labels)
     console.print(
-        f"Two photos of 640 x 427 pixels, through {model.backbone_.name}, which is chosen for photos. It learned "
-        f"{cutouts} pieces of the left half of each, and predicts the right halves:"
+        f"Two photos of 640 x 427 pixels, with the backbone {model.backbone_.name}. The model learned {cutouts} pieces "
+        "of the left half of each photo, and predicts the right halves:"
     )
     shares = model.predict_proba([np.ascontiguousarray(photo[:, 320:]) for photo in photos.values()])
     for label, row in zip(photos, shares, strict=True):
@@ -104,7 +106,7 @@ def show_photos(console: Console, cutouts: int = 12) -> None:
 
 
 def plot(outcome: Outcome, path: Path) -> None:
-    """Accuracy after each task, and where the answers of each variant went in the end."""
+    """Plot the accuracy after each task, and the confusion matrix of each learner at the end."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -124,7 +126,7 @@ def plot(outcome: Outcome, path: Path) -> None:
         axes.set_title(f"{name}: {test.accuracy:.0f}%")
         axes.set_xticks(range(len(order)), order, rotation=90, fontsize=7)
         axes.set_yticks(range(len(order)), order if axes is maps[0] else [], fontsize=7)
-        axes.set_xlabel("answered, in order of learning")
+        axes.set_xlabel("predicted class, in order of learning")
         for edge in seen[:-1]:
             axes.axhline(edge - 0.5, color="white", linewidth=0.4)
             axes.axvline(edge - 0.5, color="white", linewidth=0.4)

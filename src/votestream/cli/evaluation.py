@@ -1,4 +1,4 @@
-"""`votestream evaluate`: how good a model is on photos that it does not learn."""
+"""`votestream evaluate`: the command that tests a model on labelled photos."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from votestream.cli.photos import Device, Json, MaxPixels, Model, check_file, name_skipped
+from votestream.cli.options import Device, Json, MaxPixels, Model, check_file, print_skipped
 from votestream.common.exits import CODES, NOTHING, PARTLY, note, stop
 from votestream.common.printing import shown
 from votestream.images.class_folders import some
@@ -16,10 +16,10 @@ from votestream.images.class_folders import some
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from votestream.photos.evaluating import Evaluation
+    from votestream.photos.evaluation import Evaluation
     from votestream.tracking.report import Score
 
-NAMED = 5  # confusions and mistakes printed
+MOST_PRINTED = 5  # confusions and mistakes
 
 app = typer.Typer()
 
@@ -32,54 +32,57 @@ def evaluate(
     ],
     as_json: Json = False,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write a table too, one row a photo.")
+        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Also write a table with one row for each photo.")
     ] = None,
     html: Annotated[
         Path | None,
         typer.Option(
             "--html",
             metavar="PAGE.html",
-            help="Write a page too: the confusion matrix, and thumbnails of the worst photos, which are kept in that "
-            "page only.",
+            help="Also write a page with the confusion matrix and thumbnails of the worst mistakes. Only that page "
+            "stores the thumbnails.",
         ),
     ] = None,
     device: Device = None,
     max_pixels: MaxPixels = None,
 ) -> None:
-    """Say how good a model is on labelled photos that it has not learned, and does not learn now.
+    """Test a model on labelled photos that it has not learned. The model is not changed.
 
-    Accuracy with its 95 % interval (Wilson), by class, what is taken for what, and the most confident mistakes. Classes
-    that the model does not know are named and left out.
+    Prints the accuracy with its 95 % interval (Wilson), in all and by class,
+    the most frequent confusions and the most confident mistakes.
+    Classes that the model does not have are named and left out.
+
+    Example: votestream evaluate shop.safetensors test_photos --html page.html
     """
     check_file(csv, ".csv", "--csv")
     check_file(html, ".html", "--html")
-    from votestream.photos.evaluating import evaluate as judge
-    from votestream.photos.evaluating import to_evaluate
-    from votestream.photos.opening import load_on_photos
-    from votestream.photos.tables import judgements, write_csv, write_text
+    from votestream.model_store.model_file import load_image_model
+    from votestream.photos.evaluation import evaluate as evaluate_photos
+    from votestream.photos.evaluation import list_test_photos
+    from votestream.photos.tables import evaluation_rows, write_csv, write_text
 
-    found, asked = to_evaluate(folder), load_on_photos(model, device)
+    found, loaded = list_test_photos(folder), load_image_model(model, device)
     if max_pixels is not None:
-        asked.backbone_.max_pixels = max_pixels
+        loaded.backbone_.max_pixels = max_pixels
     for text in found.notes:
         note(text)
-    made = judge(asked, model, found)
-    name_skipped(made.problems)
-    if not made.judged:
-        stop("No photo could be read, so there is nothing to judge the model by.", NOTHING)
+    made = evaluate_photos(loaded, model, found)
+    print_skipped(made.problems)
+    if not made.photos:
+        stop("No photo could be read, so the model was not tested.", NOTHING)
     if csv is not None:
-        write_csv(csv, judgements(made.judged))
+        write_csv(csv, evaluation_rows(made.photos))
     if html is not None:
         from votestream.photos.evaluation_page import page
 
-        write_text(html, page(made, model, folder, asked.backbone_.max_pixels))
+        write_text(html, page(made, model, folder, loaded.backbone_.max_pixels))
     if as_json:
         typer.echo(json.dumps({"model": str(model), "folder": str(folder), **made.numbers()}))
     else:
         _print(made, model, folder)
     if made.left_out:
         names = some([f"{label} ({photos:,})" for label, photos in made.left_out.items()])
-        typer.echo(shown(f"Left out, since the model does not know them: {names}."), err=True)
+        typer.echo(shown(f"Left out, because the model does not have these classes: {names}."), err=True)
     raise typer.Exit(PARTLY if made.problems or made.left_out else 0)
 
 
@@ -92,12 +95,12 @@ def _print(made: Evaluation, model: Path, folder: Path) -> None:
     say(console, f"{model} on {folder}: {made.score} photos right.")
     _print_classes(made.by_class, console)
     if made.untested:
-        say(console, f"Without a photo here: {some(made.untested)}.")
+        say(console, f"Classes without a photo here: {some(made.untested)}.")
     confused = [f"{label} as {other} {times:,}" for label, other, times in made.confusions]
     if confused:
-        say(console, f"Most frequent confusions: {some(confused, NAMED)}.")
+        say(console, f"Most frequent confusions: {some(confused, MOST_PRINTED)}.")
         say(console, "Most confident mistakes:")
-    for photo in made.worst[:NAMED]:
+    for photo in made.worst[:MOST_PRINTED]:
         say(console, f"  {photo.path}: {photo.predicted} {100 * photo.confidence:.0f} %, is {photo.label}")
 
 

@@ -1,4 +1,4 @@
-"""`votestream export`: a model for places without Python, as an ONNX file or as a page."""
+"""`votestream export`: the command that writes a model as an ONNX file or as a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from votestream.cli.photos import Model, check_file
+from votestream.cli.options import Model, check_file
 from votestream.common.exits import CODES, Refused
 from votestream.common.printing import shown, size
 
@@ -19,12 +19,16 @@ def export(
     model: Model,
     out: Annotated[Path, typer.Argument(help="The file to write: FILE.onnx, or with --page FILE.html.")],
     page: Annotated[
-        bool, typer.Option("--page", help="Write a page that classifies dropped photos and the camera in a browser.")
+        bool, typer.Option("--page", help="Write a page that predicts photos and camera images in a browser.")
     ] = False,
-    float16: Annotated[bool, typer.Option("--float16", help="Store weights in half the bytes.")] = False,
+    float16: Annotated[
+        bool, typer.Option("--float16", help="Store weights as 16-bit numbers, in half the bytes.")
+    ] = False,
     exact_size: Annotated[
         bool,
-        typer.Option("--exact-size", help="Take images of the very size that the network reads; do not resize inside."),
+        typer.Option(
+            "--exact-size", help="The exported model takes images of the network's size only; it does not resize."
+        ),
     ] = False,
     runtime: Annotated[
         Path | None,
@@ -33,12 +37,17 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a model for places without Python: phones, browsers, other languages. It predicts as the model does now."""
+    """Export a model for use without Python: in browsers, on phones, from other languages.
+
+    The exported model predicts as the model does now, and cannot be trained.
+
+    Example: votestream export shop.safetensors shop.onnx
+    """
     check_file(out, ".html" if page else ".onnx", "OUT")
     if page and exact_size:
-        raise typer.BadParameter("a page resizes photos itself: leave it out", param_hint="--exact-size")
+        raise typer.BadParameter("cannot be used with --page, which resizes photos", param_hint="--exact-size")
     if runtime is not None and not page:
-        raise typer.BadParameter("only a page holds it: add --page", param_hint="--runtime")
+        raise typer.BadParameter("needs --page", param_hint="--runtime")
     from votestream.export import export_onnx, export_page
     from votestream.learners import load
 
@@ -52,5 +61,5 @@ def export(
         text = str(problem)
         raise Refused(text if text.endswith(".") else f"{text}.") from None
     known = len(learner.classes_)
-    what = "open it in a browser" if page else "docs/export.md tells how to use it"
+    what = "open it in a browser" if page else "docs/export.md shows how to use it"
     typer.echo(shown(f"{out}: {known:,} {'class' if known == 1 else 'classes'}, {size(out.stat().st_size)}; {what}."))

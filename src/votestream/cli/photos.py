@@ -1,4 +1,4 @@
-"""`votestream learn`, `predict` and `inspect`: for people with folders of photos."""
+"""`votestream learn`, `predict` and `inspect`: the commands for folders of photos."""
 
 from __future__ import annotations
 
@@ -6,38 +6,31 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from votestream.cli.looks import Stages, Views
+from votestream.cli.options import (
+    Budget,
+    Device,
+    Json,
+    LearnerName,
+    MaxPixels,
+    Model,
+    PresetOption,
+    Stages,
+    Views,
+    check_file,
+    print_skipped,
+)
 from votestream.common.exits import CODES, INTERRUPTED, NOTHING, PARTLY, agreed, note, stop
 from votestream.common.printing import shown
 from votestream.images.class_folders import some, twins
 from votestream.images.urls import as_place
-from votestream.photos.finding import Offer, PhotoError, offer
-from votestream.photos.sidecar import journal_of, sidecar_of
+from votestream.photos.photo_list import PhotoError, PhotoList, list_photos
 
-# Whatever brings the network along is imported by the command that runs it: --help should not wait for it.
-if TYPE_CHECKING:
-    from votestream.photos.learning import Lesson
-
+# Modules that import torch are imported by the command that needs them, so that --help is fast.
 app = typer.Typer()
-
-Model = Annotated[Path, typer.Argument(help="The model file.", show_default=False)]
-Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_default="auto")]
-MaxPixels = Annotated[
-    int | None,
-    typer.Option(min=1, help="Skip larger photos; JPEGs may have 3 times as many.", show_default="70000000"),
-]
-LearnerName = Annotated[
-    str | None, typer.Option(help="What learns; only for a new model.", show_default="gaussian_voting")
-]
-Budget = Annotated[
-    int | None,
-    typer.Option(min=1, help="Exemplars kept, by learners that keep any; only for a new model.", show_default="2000"),
-]
-Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 @app.command(epilog=CODES)
@@ -50,92 +43,111 @@ def learn(
             show_default=False,
         ),
     ],
-    model: Annotated[Path, typer.Option(help="The model file; it is made, or goes on learning.")],
+    model: Annotated[Path, typer.Option(help="The model file. It is created, or trained further.")],
+    preset: PresetOption = None,
     backbone: Annotated[
         str | None,
-        typer.Option(help="What looks at the photos; only for a new model.", show_default="by the photos' size"),
+        typer.Option(help="The network that extracts features, for a new model.", show_default="by the photos' size"),
     ] = None,
     views: Views = None,
     stages: Stages = None,
     learner: LearnerName = None,
     budget: Budget = None,
     task: Annotated[
-        str | None, typer.Option(help="A name for the task that this run's new classes form.", show_default="run N")
+        str | None, typer.Option(help="A name for the task of this run's new classes.", show_default="run N")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Order of the photos, and what a new model draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the order of the photos.")] = 0,
     device: Device = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list the classes and what would be learned; write nothing.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask: the folder's own folders are the classes.")
+        bool, typer.Option("--yes", "-y", help="Do not ask whether the folders in PHOTOS are the classes.")
     ] = False,
     max_pixels: MaxPixels = None,
     journal: Annotated[
         int,
         typer.Option(
-            min=0, help="Newest photos whose features are kept beside the model, for `undo` and moved photos; 0: none."
+            min=0,
+            help="How many of the newest photos can be undone or moved to another class. Their features are kept in "
+            "MODEL.journal; 0 keeps none.",
         ),
     ] = 1000,
     on: Annotated[
-        str, typer.Option(help="Who reads and learns: here, processes, ray, or a Ray cluster, ray://HOST:10001.")
+        str,
+        typer.Option(
+            help="Where to run: in this process (here), in several processes (processes), or on Ray (ray, or the "
+            "address of a cluster, ray://HOST:10001)."
+        ),
     ] = "here",
-    workers: Annotated[int | None, typer.Option(min=1, help="With --on: how many.", show_default="one a core")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --on: the number of workers.", show_default="one per core")
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="With --on: a folder, or URL, that all workers reach, where parts are kept so that a run that was "
-            "stopped goes on.",
+            help="With --on: a folder or URL that all workers can reach. Finished parts are kept there, so that a "
+            "stopped run can continue.",
         ),
     ] = None,
     follow_redirects: Annotated[
         bool, typer.Option("--follow-redirects", help="With an https:// URL: follow redirects to other hosts too.")
     ] = False,
 ) -> None:
-    """Learn the photos below a folder, one folder a class. Run it again when there are new ones, and it goes on.
+    """Learn the photos in a folder: each folder in it is a class. Run it again to add new photos and classes.
 
-    No photo is kept, and none is learned twice: MODEL.learned holds digests, MODEL.journal the newest features.
-    A photo moved to another class folder is corrected as far back as the journal reaches.
-    Stop it whenever you like: the same command goes on where it was. With --on, the model is saved once, at the end.
+    No photo is stored, and none is learned twice.
+    MODEL.learned lists digests of photos, MODEL.journal the newest features.
+    A photo moved to another class folder is corrected if the journal has it.
+    You can stop at any time: the same command continues.
+    With --on, the model is saved once, at the end.
+
+    Example: votestream learn photos --model shop.safetensors
     """
     if on == "here" and (workers, store) != (None, None):
         option = "--workers" if workers is not None else "--store"
-        raise typer.BadParameter("is for --on processes and --on ray", param_hint=option)
-    found = offer(as_place(photos, follow_redirects), ignore=(model, sidecar_of(model), journal_of(model)))
+        raise typer.BadParameter("needs --on processes or --on ray", param_hint=option)
+    from votestream.model_store.paths import journal_path, sidecar_path
+
+    found = list_photos(as_place(photos, follow_redirects), ignore=(model, sidecar_path(model), journal_path(model)))
     for text in found.notes:
         note(text)
     known = _known_classes(model)
     if found.doubt and not yes:
-        _settle(found, model, known, dry_run)
-    _settle_twins(found, model, known, dry_run or yes)
-    from votestream.photos.learning import rehearse, teach
+        _confirm_classes(found, model, known, dry_run)
+    _confirm_similar_names(found, model, known, dry_run or yes)
+    from votestream.backbones.presets import with_preset
+    from votestream.photos.training import learn_photos, preview_photos
 
-    settings = {"backbone": backbone, "views": views, "stages": stages, "learner": learner, "budget": budget}
-    settings |= {"device": device, "max_pixels": max_pixels}
+    views_and_stages = dict(zip(("views", "stages"), with_preset(preset, views, stages), strict=True))
+    settings: dict[str, Any] = {"backbone": backbone, "preset": preset, "learner": learner, "budget": budget}
+    settings |= {**views_and_stages, "device": device, "max_pixels": max_pixels}
     if on == "here" or dry_run:
-        lesson = (rehearse if dry_run else teach)(model, found, settings, task or None, seed, journal)
+        run = preview_photos if dry_run else learn_photos
+        result = run(model, found, settings, task or None, seed, journal)
     else:
-        from votestream.photos.many_workers import on_workers, teach_by_workers
+        from votestream.photos.parallel_training import learn_photos_in_parallel, make_executor
 
-        with on_workers(on, workers, device) as place:
-            lesson = teach_by_workers(model, found, settings, task or None, seed, journal, place, store)
-    for text in lesson.notes if lesson.learned or not lesson.interrupted else ():
+        with make_executor(on, workers, device) as place:
+            result = learn_photos_in_parallel(model, found, settings, task or None, seed, journal, place, store)
+    from votestream.photos.learn_report import interrupted_line, print_preview, summary_lines
+
+    for text in result.notes if result.learned or not result.interrupted else ():
         note(text)
-    if lesson.interrupted:
-        stop(_interrupted(lesson, model) + _kept_parts(on, store), INTERRUPTED)
-    name_skipped(lesson.problems)
+    if result.interrupted:
+        stop(interrupted_line(result, model) + _kept_parts(on, store), INTERRUPTED)
+    print_skipped(result.problems)
     if dry_run:
         from rich.console import Console
 
-        from votestream.photos.report import print_trial
-
-        print_trial(lesson, model, Console())
-    elif lesson.model is None:
-        stop(f"No photo could be read, so there is no model {model}.", NOTHING)
+        print_preview(result, model, Console())
+    elif result.model is None:
+        stop(f"No photo could be read, so the model {model} was not created.", NOTHING)
     else:
-        _summarise(lesson, model)
-    raise typer.Exit(PARTLY if lesson.problems else 0)
+        for line in summary_lines(result, model):
+            typer.echo(shown(line))
+    raise typer.Exit(PARTLY if result.problems else 0)
 
 
 @app.command(epilog=CODES)
@@ -144,74 +156,80 @@ def predict(
     files: Annotated[list[Path], typer.Argument(help="Photos, and folders of photos.", show_default=False)],
     as_json: Json = False,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write a table too, one row a photo.")
+        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Also write a table with one row for each photo.")
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="The so many likeliest classes of each photo.", show_default="1, and 5 with --json and --csv"
-        ),
+        typer.Option(min=1, help="Show the N most likely classes.", show_default="1, and 5 with --json and --csv"),
     ] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Also show the second most likely class, and what decided.")
+    ] = False,
     sort_into: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Copy each photo into a folder there, named after its predicted class."),
     ] = None,
-    link: Annotated[bool, typer.Option("--link", help="With --sort-into: links in place of copies.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="With --sort-into: make links instead of copies.")] = False,
     unknown: Annotated[
         float,
         typer.Option(
             min=0,
             max=0.5,
-            help="Say unknown where a photo is less like what was learned than all but this share of known photos; "
-            "0: never.",
+            help="Share of known photos you accept being reported as unknown; 0 reports none as unknown.",
         ),
     ] = 0.05,
     device: Device = None,
     max_pixels: MaxPixels = None,
 ) -> None:
-    """Say what is on each photo, how sure the model is, and how the vote fell; --json prints an object a line.
+    """Predict the class of photos: one line for each photo, with the confidence.
 
-    --sort-into never overwrites or deletes a file: a name that is taken gets a number.
+    --json prints one object for each photo.
+    --sort-into overwrites and deletes no file: a copy may get a number.
+
+    Example: votestream predict shop.safetensors new_photos --why
     """
     if link and sort_into is None:
-        raise typer.BadParameter("links are made by --sort-into FOLDER: give one", param_hint="--link")
+        raise typer.BadParameter("needs --sort-into FOLDER", param_hint="--link")
     check_file(csv, ".csv", "--csv")
-    from votestream.photos.answering import answers, below, files_in
-    from votestream.photos.opening import load_on_photos
-    from votestream.photos.sorting import Sorter
-    from votestream.photos.tables import predictions, write_csv
+    from votestream.model_store.model_file import load_image_model
+    from votestream.photos.predictions import is_below, photo_files, predict_photos
+    from votestream.photos.sorted_folders import FolderSorter
+    from votestream.photos.tables import prediction_rows, write_csv
 
-    asked, answered = load_on_photos(model, device), []
+    loaded, predictions = load_image_model(model, device), []
     if max_pixels is not None:
-        asked.backbone_.max_pixels = max_pixels
-    paths, problems = files_in(files)
+        loaded.backbone_.max_pixels = max_pixels
+    paths, problems = photo_files(files)
     sorter = None
     if sort_into is not None:
-        sorter = Sorter(sort_into, link)
-        paths = [path for path in paths if not below(path, sort_into)]  # sorted by an earlier run
-    for answer in answers(asked, paths, top, unknown):
-        if answer.problem:
-            problems.append(answer.problem)
+        sorter = FolderSorter(sort_into, link)
+        paths = [path for path in paths if not is_below(path, sort_into)]  # copies made by an earlier run
+    for prediction in predict_photos(loaded, paths, top, unknown):
+        if prediction.problem:
+            problems.append(prediction.problem)
             continue
-        answered.append(answer)
+        predictions.append(prediction)
         if as_json:
-            typer.echo(json.dumps({"file": str(answer.path), **answer.numbers}))
+            typer.echo(json.dumps({"file": str(prediction.path), **prediction.numbers}))
         else:
-            typer.echo(f"{shown(answer.path)}: {shown(answer.words)}")
+            typer.echo(f"{shown(prediction.path)}: {shown(prediction.why if why else prediction.text)}")
         if sorter is not None:
-            sorter.sort(answer)
+            sorter.sort(prediction)
     if csv is not None:
-        write_csv(csv, predictions(answered))
+        write_csv(csv, prediction_rows(predictions))
     problems += sorter.problems if sorter is not None else []
-    name_skipped(problems)
+    print_skipped(problems)
     if sorter is not None:
         note(sorter.summary)
-    raise typer.Exit((PARTLY if answered else NOTHING) if problems else 0)
+    raise typer.Exit((PARTLY if predictions else NOTHING) if problems else 0)
 
 
 @app.command(epilog=CODES)
 def inspect(model: Model, as_json: Json = False) -> None:
-    """Show what a model holds: classes, tasks, counts, settings, and its memory against that of the images."""
+    """Show what a model contains: classes, numbers of photos, accuracy, settings and size.
+
+    Example: votestream inspect shop.safetensors
+    """
     from rich.console import Console
 
     from votestream.photos.report import print_report, report
@@ -224,97 +242,55 @@ def inspect(model: Model, as_json: Json = False) -> None:
 
 
 def _known_classes(model: Path) -> list[str]:
-    """The model's classes; none where there is no model, or where opening it will say what is wrong with it."""
+    """The model's classes; none if there is no model, or if it cannot be read, which is reported when it is opened."""
     if not model.exists():
         return []
+    from votestream.model_store.paths import ModelStoreError
     from votestream.photos.report import report
 
     try:
         return [str(row["label"]) for row in report(model)["classes"]]
-    except PhotoError:
+    except ModelStoreError:
         return []
 
 
-def _settle(found: Offer, model: Path, known: list[str], dry_run: bool) -> None:
-    """Ask whether the folder's own folders are the classes, where they do not look like it."""
+def _confirm_classes(found: PhotoList, model: Path, known: list[str], dry_run: bool) -> None:
+    """Ask whether the folders in PHOTOS are the classes, if they may not be."""
     if set(known) & set(found.labels):
-        return  # it was asked, and agreed to, when the model met them
+        return  # the user confirmed it when the model learned them
     again = f"votestream learn {shlex.quote(str(found.instead))} --model {shlex.quote(str(model))}"
-    meant = (
-        f"If the classes lie a level deeper, use `{again}`." if found.instead else "Move what is no class elsewhere."
+    advice = (
+        f"If the classes are one level deeper, use `{again}`."
+        if found.instead
+        else "Move folders that are not classes elsewhere."
     )
     if not dry_run and not sys.stdin.isatty():
-        raise PhotoError(f"{found.doubt} {meant} To learn {some(found.labels, 3)} as classes, add --yes.")
-    note(f"{found.doubt} {meant}")
-    if not dry_run and not agreed(shown(f"Learn {some(found.labels, 3)} as classes all the same?")):
+        raise PhotoError(f"{found.doubt} {advice} To learn {some(found.labels, 3)} as classes, add --yes.")
+    note(f"{found.doubt} {advice}")
+    if not dry_run and not agreed(shown(f"Learn {some(found.labels, 3)} as classes anyway?")):
         stop("Nothing was learned.", NOTHING)
 
 
-def _settle_twins(found: Offer, model: Path, known: list[str], tell_only: bool) -> None:
-    """Ask, once, whether a new class of nearly the name of another is meant; where nobody can answer, say so."""
+def _confirm_similar_names(found: PhotoList, model: Path, known: list[str], only_note: bool) -> None:
+    """Ask once whether a new class is meant if its name is nearly that of another; without a terminal, print a note."""
     alike = twins(found.labels, known)
     for new, old in alike:
-        where = f"{model} knows" if old in known else "there is also"
+        where = f"{model} has a class" if old in known else "there is also"
         join = " ".join(map(shlex.quote, ("votestream", "rename", str(model), new, old)))
         note(
             f"{new} is a new class, and {where} {old}: if they are the same, give both folders one name, or join the "
-            f"classes afterwards by `{join}`."
+            f"classes afterwards with `{join}`."
         )
-    if not alike or tell_only or not sys.stdin.isatty():
+    if not alike or only_note or not sys.stdin.isatty():
         return
-    if not agreed(shown(f"Learn {some([new for new, _ in alike], 5)} as classes of their own?")):
+    if not agreed(shown(f"Learn {some([new for new, _ in alike], 5)} as new classes?")):
         stop("Nothing was learned.", NOTHING)
 
 
-def check_file(path: Path | None, suffix: str, option: str) -> None:
-    """Complain about a place for a file, before anything is worked out; a photo is not overwritten by mistake."""
-    if path is None:
-        return
-    if path.suffix.lower() != suffix:
-        raise typer.BadParameter(f"{path} must be a file whose name ends in {suffix}", param_hint=option)
-    if path.is_dir() or not path.parent.is_dir():
-        why = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.parent}"
-        raise typer.BadParameter(f"{path} {why}", param_hint=option)
-
-
-def name_skipped(problems: list[str]) -> None:
-    for problem in problems:
-        typer.echo(f"Skipped: {shown(problem)}", err=True)
-
-
-def _interrupted(lesson: Lesson, path: Path) -> str:
-    if lesson.learned:
-        return f"Interrupted: {_learned(lesson)} and saved. The same command goes on from there."
-    state = f"{path} is as it was" if path.exists() else "there is no model yet"
-    return f"Interrupted before anything was learned: {state}."
-
-
 def _kept_parts(on: str, store: str | None) -> str:
-    """What becomes of the work of a run by many workers that was interrupted."""
+    """What was kept of an interrupted run with several workers."""
     if on == "here":
         return ""
     if store is None:
-        return " With --store FOLDER the parts that were done would have been kept."
-    return f" The parts that were done are in {store}: the same command goes on from there."
-
-
-def _learned(lesson: Lesson) -> str:
-    from votestream.photos.report import count
-
-    photos, classes = sum(lesson.learned.values()), len(lesson.learned)
-    return f"{count(photos, 'photo')} of {count(classes, 'class', 'classes')} learned"
-
-
-def _summarise(lesson: Lesson, path: Path) -> None:
-    from votestream.photos.report import memory_line, moved_lines, passed_over, report
-
-    old = [label for label in lesson.learned if label not in lesson.new]
-    lines = [] if lesson.corrected else ["There was nothing new to learn."]
-    if lesson.learned:
-        lines = [f"{_learned(lesson)} into {path}."]
-    if lesson.new:
-        lines.append(f"New, as task {lesson.task}: {some(lesson.new)}.")
-    if old:
-        lines.append(f"Old, with new photos: {some(sorted(old))}.")
-    for line in (*lines, *moved_lines(lesson), passed_over(lesson), memory_line(report(path))):
-        typer.echo(shown(line))
+        return " With --store FOLDER, finished parts would have been kept."
+    return f" Finished parts are in {store}: run the same command to continue."

@@ -1,4 +1,4 @@
-"""`votestream stream`: see what a stream brings, in words and as a plot."""
+"""`votestream stream`: the commands that describe a stream, as text and as a plot."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ from votestream.common.exits import CODES, Refused, check_out
 from votestream.common.extras import install_extra
 from votestream.images.class_folders import some
 
-# Imported by the commands: --help should not wait for NumPy and Pillow.
+# Imported by the commands, so that --help does not wait for NumPy and Pillow.
 if TYPE_CHECKING:
     from votestream.streams.tasks import Stream
 
-app = typer.Typer(
-    help="See what a stream brings: its classes, their order, their share over time.", no_args_is_help=True
-)
+app = typer.Typer(help="Show the classes of a stream, their order, and their share over time.", no_args_is_help=True)
 TASKS, CLASSES = 100, 50  # lines, and names in a line: folders may have thousands of classes
 
 STREAMS = ("core50-nc", "folder:PATH", "sample", "split-cifar10", "split-cifar100", "tiny-imagenet")
-Name = Annotated[str, typer.Argument(help=f"One of {', '.join(STREAMS)}, or a plug-in's.")]
-Tasks = Annotated[int | None, typer.Option(min=1, help="Number of tasks; by default as the field does it.")]
+Name = Annotated[str, typer.Argument(help=f"One of {', '.join(STREAMS)}, or the name of a plug-in.")]
+Tasks = Annotated[int | None, typer.Option(min=1, help="Number of tasks; by default the usual one of the data set.")]
 Seed = Annotated[int, typer.Option(min=0, help="Order of classes and samples.")]
 Batch = Annotated[int, typer.Option(min=1, help="Samples in a mini-batch.")]
-Order = Annotated[int | None, typer.Option(help="The field's class order made of this number, such as 1993.")]
-Blurry = Annotated[float | None, typer.Option(help="Share of a task that leaks into its neighbours.")]
-Repeated = Annotated[float | None, typer.Option(help="Share of a task held back for later tasks.")]
+Order = Annotated[int | None, typer.Option(help="The seed of a published class order, such as 1993.")]
+Blurry = Annotated[float | None, typer.Option(help="Share of each task's samples that arrive in neighbouring tasks.")]
+Repeated = Annotated[float | None, typer.Option(help="Share of each task's samples that arrive in later tasks.")]
 LongTail = Annotated[float | None, typer.Option(help="How many times rarer the rarest class is.")]
 OneClass = Annotated[bool, typer.Option("--one-class", help="One class at a time within each task.")]
-TaskFree = Annotated[int | None, typer.Option(min=1, help="No boundaries; pause so many times to be tested.")]
-Size = Annotated[int | None, typer.Option(min=1, help="Pixels, for folders of images of different sizes.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="A folder's own folders are the classes, however it looks.")]
+TaskFree = Annotated[int | None, typer.Option(min=1, help="A stream without task boundaries, with this many tests.")]
+Size = Annotated[int | None, typer.Option(min=1, help="Resize images to this many pixels, for folder:PATH.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not check whether the folders in PATH are the classes.")]
 
 
 @app.command("show", epilog=CODES)
@@ -44,7 +42,10 @@ def show_command(
     repeated: Repeated = None, long_tail: LongTail = None, one_class: OneClass = False, task_free: TaskFree = None,
     size: Size = None, yes: Yes = False, data_dir: DataDir = None,
 ) -> None:  # fmt: skip
-    """Print a stream's tasks and its class order."""
+    """Print the tasks of a stream and the order of its classes.
+
+    Example: votestream stream show sample --tasks 5
+    """
     made = _made(
         name, tasks, seed, batch, order, blurry, repeated, long_tail, one_class, task_free, size, yes, data_dir
     )  # fmt: skip
@@ -57,12 +58,15 @@ def show_command(
 
 @app.command("plot", epilog=CODES)
 def plot_command(
-    name: Name, out: Annotated[Path, typer.Option(help="Where the plot goes.")] = Path("stream.png"),
+    name: Name, out: Annotated[Path, typer.Option(help="The file of the plot.")] = Path("stream.png"),
     tasks: Tasks = None, seed: Seed = 0, batch: Batch = 10, order: Order = None, blurry: Blurry = None,
     repeated: Repeated = None, long_tail: LongTail = None, one_class: OneClass = False, task_free: TaskFree = None,
     size: Size = None, yes: Yes = False, data_dir: DataDir = None,
 ) -> None:  # fmt: skip
-    """Draw each class's share of what arrives, over time."""
+    """Plot the share of each class over time.
+
+    Example: votestream stream plot sample --blurry 0.1 --out stream.png
+    """
     check_out(out)
     if importlib.util.find_spec("matplotlib") is None:
         raise Refused(f"Drawing needs matplotlib: {install_extra('plots')}.")
@@ -79,11 +83,11 @@ def _made(
     name: str, tasks: int | None, seed: int, batch: int, order: int | None, blur: float | None, repeat: float | None,
     tail: float | None, one_class: bool, free: int | None, size: int | None, yes: bool, data_dir: Path | None,
 ) -> Stream:  # fmt: skip
-    """The stream with all that was asked for, in the order in which the parts combine."""
+    """Make the stream with all options, in the order in which they combine."""
     from votestream.streams import blurry, long_tail, one_class_at_a_time, repeated, stream, task_free
 
     if size is not None and not name.startswith("folder:"):
-        raise typer.BadParameter("only image folders have a size to choose", param_hint="--size")
+        raise typer.BadParameter("works with folder:PATH only", param_hint="--size")
     options: dict[str, Any] = {}
     if name.startswith("folder:"):
         options = {"size": size, "any_size": size is None, "nested": yes}

@@ -1,4 +1,4 @@
-"""What a worker does with a chunk: look at it, have a learner of its own learn it, send that back."""
+"""The work of a worker on a chunk: extract features, train a learner of its own on them, send that back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from votestream.core.learner import Learner
 from votestream.core.merge import learn_untested, settle
 from votestream.core.predictor import leading
 from votestream.core.registry import LEARNERS
-from votestream.distributed.chunks import Chunk, Look
+from votestream.distributed.chunks import Chunk, FeatureExtractor
 from votestream.distributed.parts import FORMAT, Part, joined_parts
 from votestream.distributed.store import PartStore
 from votestream.io.model_files import ModelFileError
@@ -33,16 +33,16 @@ TESTED = 64  # rows tested at once: calibration makes tables of them with every 
 
 @dataclass(frozen=True)
 class ChunkWork:
-    """Sent to each worker once, and called there for the function that groups of chunks are given to.
+    """Sent to each worker once; calling it there gives the function for groups of chunks.
 
-    look : how images become features.
-    learner : one that has begun and learned nothing, for learners that can be merged; None: a part is features.
-    task : what new classes belong to.
-    judge : a model with a track record that rows are tested by before they are learned.
-    store : a folder or URL where parts are kept, and looked for.
+    extract : turns images into features.
+    learner : an untrained one that can be merged; None: a part holds features.
+    task : the task of new classes.
+    judge : a model with a track record, which predicts rows before they are learned.
+    store : a folder or URL where parts are kept and found again.
     """
 
-    look: Look
+    extract: FeatureExtractor
     learner: Learner | None
     task: str | int
     judge: Learner | None = None
@@ -53,18 +53,18 @@ class ChunkWork:
         return lambda group: joined_parts(map(one, group)).to_bytes()
 
     def _stored(self, store: PartStore, about: str, chunk: Chunk) -> Part:
-        key = hashlib.sha256(f"{about}\n{self.look.state_of(chunk)}".encode()).hexdigest()
+        key = hashlib.sha256(f"{about}\n{self.extract.state_of(chunk)}".encode()).hexdigest()
         blob = store.get(key)
         if blob is not None:
-            with suppress(ModelFileError):  # it is damaged, and made again
+            with suppress(ModelFileError):  # it is damaged, and is made again
                 return Part.from_bytes(blob)
         part = self.part_of(chunk)
         store.put(key, part.to_bytes())
         return part
 
     def _about(self) -> str:
-        """All that decides about a part, beside the chunk."""
-        about: dict[str, Any] = {"part": FORMAT, "version": __version__, "look": self.look.about()}
+        """A text that differs where the part of the same chunk would differ."""
+        about: dict[str, Any] = {"part": FORMAT, "version": __version__, "look": self.extract.about()}
         if self.learner is not None:
             about |= {"task": self.task, "learner": self.learner.header()}
             state = self.learner.state_
@@ -74,28 +74,28 @@ class ChunkWork:
         return json.dumps(about, sort_keys=True)
 
     def part_of(self, chunk: Chunk) -> Part:
-        looked = self.look(chunk)
-        part = Part(len(chunk.labels), problems=looked.problems, notes=[looked.notes])
-        if not len(looked.labels):
+        extracted = self.extract(chunk)
+        part = Part(len(chunk.labels), problems=extracted.problems, notes=[extracted.notes])
+        if not len(extracted.labels):
             return part
-        labels = as_labels(looked.labels, len(looked.features))
+        labels = as_labels(extracted.labels, len(extracted.features))
         part.learned = len(labels)
         if self.learner is None:
-            part.features, part.labels = looked.features, labels
+            part.features, part.labels = extracted.features, labels
             return part
         learner = copy.deepcopy(self.learner)
         if self.judge is not None:
-            part.tests, part.sums = tested(self.judge, looked.features, labels)
+            part.tests, part.sums = tested(self.judge, extracted.features, labels)
         elif (tracker := learner.state_.tracker) is not None:
             tracker.skip(len(labels))
-        learn_untested(learner, looked.features, labels, self.task)
+        learn_untested(learner, extracted.features, labels, self.task)
         settle(learner)
         part.learner = learner
         return part
 
 
 def tested(judge: Learner[Any], X: NDArray[np.float32], labels: list[str | int]) -> tuple[Tests, CalibrationSums]:
-    """How the model predicts these rows; classes that it does not know have the number after its last."""
+    """Test the model on these rows; classes that it does not have get the number after its last."""
     state, now = judge.state_, judge.prepared()
     tracker, index = state.tracker, state.numbers
     assert tracker is not None

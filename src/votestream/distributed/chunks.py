@@ -1,4 +1,4 @@
-"""Work is cut into chunks of fixed size in a fixed order; a look at one makes features of it."""
+"""Chunks of fixed size in a fixed order, and the extractors that turn a chunk into features."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Chunk(NamedTuple):
 
 
 @dataclass
-class Looked:
-    """What a look at a chunk found: a row of features and a label for each image that is to be learned."""
+class ExtractedChunk:
+    """The result for a chunk: a row of features and a label for each image to train on."""
 
     features: NDArray[np.float32]
     labels: list[Any]
@@ -41,16 +41,16 @@ class Looked:
     notes: Any = None
 
 
-class Look(Protocol):
-    """How a chunk becomes features; it is pickled and sent to the workers."""
+class FeatureExtractor(Protocol):
+    """Turns a chunk into features; it is pickled and sent to the workers."""
 
     def about(self) -> str:
-        """All that decides what comes out, beside the chunk."""
+        """A text that differs where the result for the same chunk would differ."""
 
     def state_of(self, chunk: Chunk) -> str:
-        """Something that is another where another chunk comes, or one of its files has changed."""
+        """A text that differs for another chunk, or if one of its files has changed."""
 
-    def __call__(self, chunk: Chunk) -> Looked: ...
+    def __call__(self, chunk: Chunk) -> ExtractedChunk: ...
 
 
 def chunks_of(items: Any, labels: Sequence[Any], size: int) -> Iterator[Chunk]:
@@ -71,8 +71,8 @@ def chunks_in(source: LabelledImages, size: int) -> Iterator[Chunk]:
         first += len(images)
 
 
-class RowsLook:
-    """For rows, which are features already."""
+class RowExtractor:
+    """Passes rows on, which are features already."""
 
     def about(self) -> str:
         return "rows"
@@ -80,12 +80,12 @@ class RowsLook:
     def state_of(self, chunk: Chunk) -> str:
         return digest(json.dumps(chunk.labels), {"rows": np.ascontiguousarray(chunk.items)})
 
-    def __call__(self, chunk: Chunk) -> Looked:
-        return Looked(np.asarray(chunk.items), chunk.labels)
+    def __call__(self, chunk: Chunk) -> ExtractedChunk:
+        return ExtractedChunk(np.asarray(chunk.items), chunk.labels)
 
 
-class ImagesLook:
-    """Reads images and looks at them through a backbone, in fixed batches.
+class ImageExtractor:
+    """Reads images and extracts their features with a backbone, in fixed batches.
 
     A file that cannot be read is left out and named. An array that is no image is refused: something is wrong with
     all of them.
@@ -95,7 +95,7 @@ class ImagesLook:
         self.backbone = backbone
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "backbone": self.backbone._only_to_look()}  # as workers get it
+        return {**vars(self), "backbone": self.backbone._without_trainable()}  # what workers receive
 
     def about(self) -> str:
         backbone = self.backbone
@@ -107,7 +107,7 @@ class ImagesLook:
             made.update(f"\n{_state_of(image)}".encode())
         return made.hexdigest()
 
-    def __call__(self, chunk: Chunk) -> Looked:
+    def __call__(self, chunk: Chunk) -> ExtractedChunk:
         labels: list[str | int] = []
         problems: list[str] = []
 
@@ -119,7 +119,7 @@ class ImagesLook:
                 labels.append(chunk.labels[place])
                 yield made
 
-        return Looked(self._features(readable()), labels, problems)
+        return ExtractedChunk(self._features(readable()), labels, problems)
 
     def _features(self, prepared: Iterator[np.ndarray]) -> NDArray[np.float32]:
         """Of images as the network reads them."""

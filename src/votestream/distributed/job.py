@@ -17,14 +17,14 @@ from votestream.core.merge import begun_like, settle
 from votestream.core.settings import check_settings
 from votestream.core.tasks import next_task
 from votestream.distributed.chunk_work import ChunkWork, is_registered
-from votestream.distributed.chunks import Chunk, Look
+from votestream.distributed.chunks import Chunk, FeatureExtractor
 from votestream.distributed.executor import Executor, single_threaded
 from votestream.distributed.groups import Groups
 from votestream.distributed.merge_tree import MergeTree
 from votestream.distributed.parts import Part, merged
 
 BUSY = 0.5  # of the driver's time: from there on workers merge before they send
-WINDOW = 256  # parts, at most, after which that is looked at
+WINDOW = 256  # parts, at most, after which that is measured
 LARGE = 1 << 20  # bytes of a part
 
 
@@ -41,7 +41,7 @@ class Outcome:
 def learn_chunks(
     learner: Learner,
     chunks: Iterable[Chunk],
-    look: Look,
+    extract: FeatureExtractor,
     place: Executor,
     *,
     task: str | int | None = None,
@@ -49,7 +49,7 @@ def learn_chunks(
     advance: Callable[[int], None] = lambda images: None,
     noted: Callable[[Any], None] = lambda notes: None,
 ) -> Outcome:
-    """Have workers look at the chunks and learn them; `noted` is told of each look's notes, in their order."""
+    """Have workers extract the features of the chunks and train on them; `noted` gets each chunk's notes, in order."""
     check_settings(learner)
     if learner.fitted:
         learner.check_fitted()
@@ -57,13 +57,13 @@ def learn_chunks(
     names = learner.state_.feature_names if learner.fitted else None  # workers get arrays
     driver: _Merging | _InOrder
     if learner.mergeable and is_registered(learner):
-        first, chunks = _first_rows(learner, look, chunks)
+        first, chunks = _first_rows(learner, extract, chunks)
         if not learner.fitted and first is None:
-            return Outcome(None, *_nothing(look, chunks))
+            return Outcome(None, *_nothing(extract, chunks))
         driver = _Merging(learner, first)
     else:
-        driver = _InOrder(learner, named, told=task is not None)
-    work = ChunkWork(look, driver.begun, named, driver.judge, store)
+        driver = _InOrder(learner, named, opened=task is not None)
+    work = ChunkWork(extract, driver.begun, named, driver.judge, store)
     groups, load = Groups(chunks), _Load(min(2 * place.workers, WINDOW))
     outcome, waiting, turn = Outcome(None), {}, 0
     with single_threaded():  # the driver's part of the arithmetic, too, is the same wherever it is done
@@ -143,7 +143,7 @@ def _nameless(learner: Learner) -> Learner:
 
 
 class _Load:
-    """Whether the driver is busy for more than half of its time, told after so many parts at the earliest."""
+    """Measures whether the driver is busy for more than half of its time, after so many parts at the earliest."""
 
     def __init__(self, after: int) -> None:
         self._after = after
@@ -169,9 +169,9 @@ class _InOrder:
     begun = judge = None
     merges = False
 
-    def __init__(self, learner: Learner, named: str | int, told: bool) -> None:
+    def __init__(self, learner: Learner, named: str | int, opened: bool) -> None:
         self._learner = _nameless(learner) if learner.fitted else type(learner)(**learner.get_params(deep=False))
-        self._named, self._open = named, told  # whether new classes belong to the task from here on
+        self._named, self._open = named, opened  # whether new classes belong to the task from here on
         self._rows: list[NDArray[np.float32]] = []
         self._labels: list[str | int] = []
 
@@ -202,7 +202,7 @@ class _InOrder:
 
 
 def _first_rows(
-    learner: Learner, look: Look, chunks: Iterable[Chunk]
+    learner: Learner, extract: FeatureExtractor, chunks: Iterable[Chunk]
 ) -> tuple[NDArray[np.float32] | None, Iterator[Chunk]]:
     """The rows that a learner begins with, where it has not begun; and all chunks, the first ones among them."""
     rest, held = iter(chunks), []
@@ -215,14 +215,15 @@ def _first_rows(
             held.append(chunk)
             for start in range(0, len(chunk.labels), size):
                 end = start + size
-                rows.append(look(Chunk(chunk.first + start, chunk.items[start:end], chunk.labels[start:end])).features)
+                part = Chunk(chunk.first + start, chunk.items[start:end], chunk.labels[start:end])
+                rows.append(extract(part).features)
                 if sum(map(len, rows)) >= size:
                     return np.concatenate(rows)[:size], chain(held, rest)
     found = np.concatenate(rows) if rows else np.empty((0, 0), np.float32)
     return (found if len(found) else None), iter(held)
 
 
-def _nothing(look: Look, chunks: Iterable[Chunk]) -> tuple[int, int, list[str]]:
+def _nothing(extract: FeatureExtractor, chunks: Iterable[Chunk]) -> tuple[int, int, list[str]]:
     """Images, none learned, and why."""
     chunks = list(chunks)
-    return sum(len(chunk.labels) for chunk in chunks), 0, [text for chunk in chunks for text in look(chunk).problems]
+    return sum(len(chunk.labels) for chunk in chunks), 0, [text for chunk in chunks for text in extract(chunk).problems]

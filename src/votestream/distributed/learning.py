@@ -1,4 +1,4 @@
-"""`learn`: teach a model with many workers, here or on a cluster."""
+"""`learn`: train a model with many workers, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from votestream.common.parameters import whole
 from votestream.common.progress import progress_bar
 from votestream.common.validation import as_features, as_labels, as_task, check_column_names
 from votestream.core.learner import Learner
-from votestream.distributed.chunks import Chunk, ImagesLook, Look, RowsLook, chunks_in, chunks_of
+from votestream.distributed.chunks import Chunk, FeatureExtractor, ImageExtractor, RowExtractor, chunks_in, chunks_of
 from votestream.distributed.executor import Executor, executor
 from votestream.distributed.job import learn_chunks
 from votestream.images.convert import as_sequence
@@ -41,9 +41,9 @@ def learn(
     store: str | os.PathLike[str] | None = None,
     chunk: int | None = None,
 ) -> M:
-    """Teach a model many images or rows at once, by workers; returns the model, which goes on from what it knew.
+    """Train a model on many images or rows with several workers; returns the model.
 
-    Each worker reads, decodes and looks at chunks of the list, and teaches them to a learner of its own; these are
+    Each worker decodes chunks of the list, extracts their features and trains a learner of its own; these learners are
     merged along a fixed tree and then into the model. **The model is the same, to the last bit, whatever the number of
     workers, the order in which they finish, and wherever they are.** Learners on statistics come out as with
     `partial_fit`: ncm, slda, rls, fecam and ranpac up to rounding, GaussianVoting as close as to itself on reordered
@@ -89,41 +89,41 @@ def learn(
         raise TypeError(f"model must be a learner, got {type(model).__name__}")
     names, unit, learner = None, "images", model.current_learner() if isinstance(model, ImageClassifier) else model
     if isinstance(model, ImageClassifier):
-        chunks, look, total = _images(X, y, model, chunk)
+        chunks, extract, total = _images(X, y, model, chunk)
     else:
-        chunks, look, total, names = _rows(X, y, model, chunk)
+        chunks, extract, total, names = _rows(X, y, model, chunk)
         unit = "rows"
     before = fingerprint(learner)
-    cuda = isinstance(look, ImagesLook) and look.backbone.device.type == "cuda"
+    cuda = isinstance(extract, ImageExtractor) and extract.backbone.device.type == "cuda"
     with nullcontext(on) if not isinstance(on, str) else executor(on, workers, cuda) as place:
         many = f"{place.workers} worker{'s' * (place.workers > 1)}"
         with progress_bar(f"Learning, {many}", total, unit=unit) as advance:
             kept = None if store is None else os.fspath(store)
-            outcome = learn_chunks(learner, chunks, look, place, task=task, store=kept, advance=advance)
-    taught, left_out = outcome.learner, outcome.problems
-    if taught is None:
+            outcome = learn_chunks(learner, chunks, extract, place, task=task, store=kept, advance=advance)
+    trained, left_out = outcome.learner, outcome.problems
+    if trained is None:
         raise ImageError(f"None of the {outcome.images} images can be read: {left_out[0]}")
     if names is not None and not learner.fitted:
-        taught.state_.feature_names = names
+        trained.state_.feature_names = names
     with model.guard.lock:
         if fingerprint(learner) != before:
             raise RuntimeError(
-                "the model has changed while the workers learned, and what they learned is not in it: let one call at "
-                "a time teach it"
+                "the model has changed while the workers learned, and does not contain what they learned: run one "
+                "call at a time"
             )
-        learner.take_over(taught.state_)
+        learner.take_over(trained.state_)
         if isinstance(model, ImageClassifier):
             model.take_learner(learner)
     if left_out:
-        told = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
+        reasons = " ".join(left_out[:NAMED]) + (" ..." if len(left_out) > NAMED else "")
         warnings.warn(
-            f"{len(left_out)} of the {outcome.images} images were left out: {told}", DataWarning, stacklevel=2
+            f"{len(left_out)} of the {outcome.images} images were left out: {reasons}", DataWarning, stacklevel=2
         )
     return model
 
 
 def chunk_for(images: int) -> int:
-    """The size of chunks for so many images: looking at one takes so long that workers should share even a few.
+    """The size of chunks for so many images: extraction is slow, so that workers should share even a few images.
 
     >>> chunk_for(1_000_000), chunk_for(4000), chunk_for(20)
     (512, 32, 32)
@@ -136,7 +136,7 @@ def chunk_for(images: int) -> int:
 
 def _images(
     X: Any, y: ArrayLike | None, model: ImageClassifier, size: int | None
-) -> tuple[Iterator[Chunk], Look, int | None]:
+) -> tuple[Iterator[Chunk], FeatureExtractor, int | None]:
     if y is not None and brings_labels(X):
         raise ValueError(f"X is a {type(X).__name__}, which brings its labels along: give None for y")
     if y is None:
@@ -144,18 +144,18 @@ def _images(
         if not first:
             raise ValueError(f"X is empty: there is no image in {source.name}")
         backbone = model.backbone_for(as_sequence(first))
-        return chunks_in(source, size or CHUNK), ImagesLook(backbone), None
+        return chunks_in(source, size or CHUNK), ImageExtractor(backbone), None
     images = as_sequence(X)
     labels = as_labels(y, len(images))
     if not len(images):
         raise ValueError("X is empty: there is no image in it")
     size = size or chunk_for(len(images))
-    return chunks_of(images, labels, size), ImagesLook(model.backbone_for(images)), len(labels)
+    return chunks_of(images, labels, size), ImageExtractor(model.backbone_for(images)), len(labels)
 
 
 def _rows(
     X: Any, y: ArrayLike | None, model: Learner, size: int | None
-) -> tuple[Iterator[Chunk], Look, int, NDArray[Any] | None]:
+) -> tuple[Iterator[Chunk], FeatureExtractor, int, NDArray[Any] | None]:
     kind = type(model)
     if y is None:
         raise ValueError(f"y is needed: a {kind.__name__} takes rows, which bring no labels along")
@@ -167,4 +167,4 @@ def _rows(
     known = getattr(model, "feature_names_in_", None)
     names = check_column_names(known, X, kind.__name__, fitted)
     rows = as_features(X, model.n_features_in_ if fitted else None, kind.__name__)
-    return chunks_of(rows, as_labels(y, len(rows)), size or CHUNK), RowsLook(), len(rows), names
+    return chunks_of(rows, as_labels(y, len(rows)), size or CHUNK), RowExtractor(), len(rows), names

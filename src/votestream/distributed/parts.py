@@ -32,7 +32,7 @@ class Part:
     features: NDArray[np.float32] | None = None
     labels: list[str | int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # images that cannot be read, and why
-    notes: list[Any] = field(default_factory=list)  # whatever else the look at each chunk found, fit for JSON
+    notes: list[Any] = field(default_factory=list)  # of each chunk, plain values that can be written as JSON
     tests: Tests | None = None  # of the rows, by the model as it was when the job began
     sums: CalibrationSums | None = None
 

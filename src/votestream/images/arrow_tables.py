@@ -79,7 +79,7 @@ def _pairs(batches: Iterable[Any], schema: Any, name: str, columns: Columns) -> 
 
 
 def _find(schema: Any, name: str, columns: Columns) -> Columns:
-    """The two columns: by what Hugging Face's description of the table says, by their types, by their names."""
+    """Find the two columns: by Hugging Face's description of the table, by their types, or by their names."""
     described = _described(schema)
 
     def of_kind(kind: str) -> list[str]:
@@ -114,7 +114,7 @@ def _holds_labels(kind: Any) -> bool:
 
 
 def _described(schema: Any) -> dict[str, Any]:
-    """What `datasets` has written about the columns."""
+    """The description of the columns that `datasets` has written."""
     try:
         about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         return dict(about["info"]["features"])

@@ -1,4 +1,4 @@
-"""Where the classes lie below a folder, here or behind a URL: one rule for `votestream learn` and `folder:` streams."""
+"""The class folders in a folder or URL: one rule for `votestream learn` and `folder:` streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIXES = {
     ".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif",
     ".ppm", ".pgm",
 }  # fmt: skip
-# What systems leave in folders without being asked, besides everything that begins with a dot.
+# Files that operating systems create in folders, besides those whose names begin with a dot.
 LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir", "$recycle.bin"}
 TRAIN = ("train", "training")
 HELD_OUT = ("test", "testing", "val", "valid", "validation")  # the first that is there is the test part
@@ -29,8 +29,8 @@ HELD_OUT = ("test", "testing", "val", "valid", "validation")  # the first that i
 class Layout(Generic[P]):
     """Which folders are the classes.
 
-    `root` holds them; `held_out` and `beside` lie next to it and are not to be learned. `doubt` is a sentence where
-    the classes seem to lie a level deeper, perhaps in `instead`.
+    `root` holds them; `held_out` and `beside` lie next to it and are not to be learned. `doubt` is a sentence if
+    the classes are probably one level deeper, perhaps in `instead`.
     """
 
     root: P
@@ -42,7 +42,7 @@ class Layout(Generic[P]):
 
 
 def layout_of(folder: P) -> Layout[P]:
-    """How a folder is laid out: classes, or `train` and `test` (`val`, ...) that hold them, or doubtful.
+    """Read the layout of a folder: classes, or `train` and `test` (`val`, ...) that hold them, or doubtful.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
@@ -81,7 +81,7 @@ def by_label(classes: Iterable[P]) -> dict[str, list[P]]:
 
 
 def same_name(label: str) -> str:
-    """What there is to say of a class of two folders."""
+    """A note for a class that has two folders."""
     return f"Two folders are called {label}, their letters composed in different ways: they count as one class."
 
 
@@ -89,7 +89,7 @@ def walk(folder: P, problems: list[str]) -> Iterator[P]:
     """Every file below a folder in order of names; folders that cannot be opened go to `problems`."""
     if isinstance(folder, Url):
         return _walk_url(folder, problems)
-    # A link to a folder above would lead in circles, and to photos of other classes.
+    # A link to a folder above would lead back to this folder, and to photos of other classes.
     been = {str(parent) for parent in folder.resolve().parents}
 
     def visit(folder: Path) -> Iterator[Path]:
@@ -125,7 +125,7 @@ def _walk_url(folder: Url, problems: list[str]) -> Iterator[Url]:
 
 
 def is_litter(name: str) -> bool:
-    """Whether a file or folder is hidden, or one that a system made for itself.
+    """Whether a file or folder is hidden, or one that an operating system created.
 
     >>> [is_litter(name) for name in (".DS_Store", "Thumbs.db", "oak.jpg")]
     [True, True, False]
@@ -134,7 +134,7 @@ def is_litter(name: str) -> bool:
 
 
 def label_of(folder: Place) -> str:
-    """The folder's name, the same wherever it was typed: systems differ in how they compose an accent.
+    """The folder's name, with accents composed: operating systems differ in how they store them.
 
     >>> label_of(Path("photos/Bu\\u0308che")) == label_of(Path("photos/B\\u00fcche"))
     True
@@ -155,9 +155,9 @@ def twins(labels: Iterable[object], known: Iterable[object]) -> list[tuple[str, 
     [('Plastic', 'plastic'), ('old_paper', 'Old Paper')]
     """
     there = [composed(str(name)) for name in known]
-    met, found = {_plain_name(name): name for name in there}, []
+    seen, found = {_plain_name(name): name for name in there}, []
     for label in (composed(str(label)) for label in labels):
-        other = met.setdefault(_plain_name(label), label)
+        other = seen.setdefault(_plain_name(label), label)
         if other != label and label not in there:
             found.append((label, other))
     return found
@@ -168,17 +168,17 @@ def _plain_name(name: str) -> str:
 
 
 def some(names: Iterable[object], most: int = 10) -> str:
-    """Names in a row, the first of them where there are many.
+    """The first names, and how many more there are.
 
     >>> some(["oak", "elm"]), some(range(2000), most=3)
     ('oak, elm', '0, 1, 2 and 1,997 more')
     """
-    told = list(map(str, names))
-    return ", ".join(told[:most]) + (f" and {len(told) - most:,} more" if len(told) > most else "")
+    named = list(map(str, names))
+    return ", ".join(named[:most]) + (f" and {len(named) - most:,} more" if len(named) > most else "")
 
 
 def _folders_in(folder: P) -> list[P]:
-    """A folder's own folders in order of names, without litter and links to what is above them."""
+    """The folders in a folder in order of names, without system files and links to folders above."""
     if isinstance(folder, Url):
         return [entry for entry, is_folder in folder.entries() if is_folder and not is_litter(entry.name)]
     above = {os.path.realpath(folder), *map(str, folder.resolve().parents)}
@@ -198,7 +198,7 @@ def _inner_folders(folder: Place) -> list[str] | None:
             elif Path(name).suffix.lower() in SUFFIXES:
                 return None
     except OSError:
-        return []  # whoever reads it will be told
+        return []  # the caller reads it and reports the error
     return sorted(names)
 
 
@@ -217,7 +217,7 @@ def _preference(top: Place) -> int:
 
 
 def _doubt(folder: P, plain: list[P], nested: dict[P, list[str]]) -> str:
-    """Why a folder's own folders seem not to be the classes; empty where they may well be.
+    """Why the folders in a folder are probably not the classes; empty if they probably are.
 
     Folders within a class are nothing odd in themselves: people sort by date or camera. `CLASS/images/` is usual too.
     """
@@ -250,7 +250,7 @@ def _numbered(tops: list[P]) -> bool:
 
 
 def _likeliest(plain: list[P], nested: dict[P, list[str]]) -> P | None:
-    """The folder whose folders are likeliest to be the classes to learn."""
+    """The folder whose folders are most likely the classes."""
     train = [top for top in nested if top.name.lower() in TRAIN]
     others = [] if plain else [top for top in nested if top.name.lower() not in HELD_OUT] or list(nested)
     return next(iter(train + others), None)

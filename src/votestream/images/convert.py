@@ -1,4 +1,4 @@
-"""Turning what people have (files, PIL images, arrays and tensors of all kinds) into uint8 RGB arrays."""
+"""Conversion of images (files, PIL images, arrays and tensors of all kinds) to uint8 RGB arrays."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def decode_path(
     max_pixels: int,
     least: int | None = None,
 ) -> T:
-    """What a function makes of the image file of that name; see `decode`."""
+    """Apply a function to the image file of that name; see `decode`."""
     with explained(str(path)), open_image(path) as file:
         if not file.seek(0, os.SEEK_END):
             raise ImageError(f"{path} is an empty file.")
@@ -131,7 +131,7 @@ def decode_path(
 
 @contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Whatever goes wrong while this file is read becomes an ImageError that names it and says why.
+    """Turn any error while this file is read into an ImageError that names the file and the reason.
 
     Commands name it too where a library warns of it.
     """
@@ -148,7 +148,7 @@ def explained(path: str) -> Iterator[None]:
         raise ImageError(f"{path} is not an image, or of a kind that is not read.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"{path} is too large: {error}") from None
-    except Exception as error:  # a decoder raises whatever it stumbles over: OSError, SyntaxError, ...
+    except Exception as error:  # decoders raise errors of many types: OSError, SyntaxError, ...
         why = error.strerror if isinstance(error, OSError) and error.strerror else error  # the file is named already
         raise ImageError(f"{path} cannot be read: {why or type(error).__name__}.") from error
     finally:
@@ -198,7 +198,7 @@ def _upright(image: Image.Image) -> Image.Image:
     """
     try:
         turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # a parser raises whatever it stumbles over
+    except Exception:  # parsers raise errors of many types
         return image
     if turn is None:
         return image
@@ -218,7 +218,7 @@ def as_array(image: Image.Image) -> np.ndarray:
 
 
 def _in_strips(image: Image.Image, convert: Callable[[Image.Image], np.ndarray]) -> Image.Image:
-    """What `to_rgb` makes of it, with little memory besides the image and the result."""
+    """The same as `to_rgb`, with little memory besides the image and the result."""
     whole = Image.new("RGB", image.size)
     for top, part in _strips(image):
         whole.paste(Image.fromarray(to_rgb(convert(part))), (0, top))

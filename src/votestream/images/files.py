@@ -1,4 +1,4 @@
-"""Decoding image files: what kinds are read, how large they may be, and how many large ones at once."""
+"""Decoding of image files: which kinds, how large, and how many large ones at the same time."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 MAX_PIXELS = 70_000_000
 # Images with more pixels (more than most cameras give) are decoded one at a time, however many threads ask.
 LARGE = 25_000_000
-# A JPEG may be so many times larger where it is decoded at reduced size. Its header is not believed beyond: progressive
+# A JPEG may be so many times larger if it is decoded at reduced size, and no larger: progressive
 # ones need memory for every pixel of it.
 TIMES_REDUCED = 3
-# Times what is looked at of a photo that its shorter side keeps where it is decoded at reduced size.
+# A photo decoded at reduced size keeps so many times the pixels that are used of its shorter side.
 KEPT = 3
 # Kinds whose header says how much memory they take, most frequent first. Icons may hide a larger image, and
 # PostScript is a program.
@@ -46,7 +46,7 @@ class DataWarning(UserWarning):
 
 @dataclass(frozen=True)
 class ImageBytes:
-    """An image file that is in memory, as data sets hold them; `name` is what errors call it."""
+    """An image file in memory, as in data sets; `name` is its name in error messages."""
 
     content: bytes = field(repr=False)
     name: str
@@ -87,7 +87,7 @@ def decode(file: BinaryIO, name: str, what: Callable[[Image.Image], T], max_pixe
 
 
 def identify(file: BinaryIO, name: str, max_pixels: int, least: int | None = None) -> tuple[Image.Image, int]:
-    """The image by its header, nothing decoded, and the pixels that are held at once; arguments as in `decode`."""
+    """Read the header: the image, not decoded, and the number of pixels it will hold; arguments as in `decode`."""
     file.seek(0)
     image = _by_header(file, name)
     width, height = image.size
@@ -130,7 +130,7 @@ def check_pixels(size: tuple[int, int], name: str, max_pixels: int) -> None:
 
 
 def _by_header(file: BinaryIO, name: str) -> Image.Image:
-    """As `Image.open` does it, but with our own limit in place of Pillow's, which is one for the whole process."""
+    """Open an image as `Image.open` does, with our own limit instead of Pillow's, which is global to the process."""
     Image.init()
     start = file.read(16)
     for kind in KINDS:

@@ -10,7 +10,7 @@ from votestream.images.pairs import IMAGE_NAMES, LABEL_NAMES, Columns, Pair, cho
 
 
 def is_hugging_face(thing: Any) -> bool:
-    """Whether this is a data set of `datasets`; nobody has one who has not imported it."""
+    """Whether this is a data set of `datasets`; without importing it."""
     datasets = sys.modules.get("datasets")
     if datasets is None:
         return False
@@ -22,7 +22,7 @@ def is_hugging_face(thing: Any) -> bool:
 
 
 def pairs_of_hugging_face(data: Any, columns: Columns) -> Callable[[], Iterator[Pair]]:
-    """What reads the pairs: images as files, which our own decoder reads, and the names of ClassLabels."""
+    """A function that reads the pairs: images as files for our own decoder, and the names of ClassLabels."""
     datasets: Any = sys.modules["datasets"]
 
     features = data.features
@@ -57,7 +57,7 @@ def _as_they_come(data: Any, names: list[str] | None, columns: Columns) -> Itera
 
 
 def _column(what: str, asked: str | None, features: Any, kind: type, usual: tuple[str, ...]) -> str:
-    """The only column of that kind, or the one that is called as usual."""
+    """The only column of that kind, or the one with a usual name."""
     of_kind = [name for name, each in features.items() if isinstance(each, kind)]
     if asked is None and len(of_kind) == 1:
         return of_kind[0]

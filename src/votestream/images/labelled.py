@@ -1,4 +1,4 @@
-"""`labelled_images`: data sets of many kinds as one thing, pairs of an image and its label, read as they are needed."""
+"""`labelled_images`: data sets of many kinds as pairs of an image and its label, read as they are needed."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class LabelledImages:
         return self._read()
 
     def peek(self, count: int) -> tuple[list[Any], LabelledImages]:
-        """The first images, and all pairs, these among them, to be gone through once."""
+        """The first images, and an iterator over all pairs, including these."""
         pairs = iter(self)
         first = deque(islice(pairs, count))
 
         def whole() -> Iterator[Pair]:
             while first:
-                yield first.popleft()  # nothing here holds an image that was passed on
+                yield first.popleft()  # images that were passed on are released
             yield from pairs
 
         return [image for image, _ in first], LabelledImages(self.name, whole)
@@ -117,7 +117,7 @@ def labelled_images(source: Any, *, image: str | None = None, label: str | None 
 
 
 def brings_labels(thing: Any) -> bool:
-    """Whether this is a data set, rather than images. Paths and lists are images unless somebody says otherwise."""
+    """Whether this is a data set rather than images. Paths and lists are images unless stated otherwise."""
     return isinstance(thing, LabelledImages) or is_hugging_face(thing) or is_arrow(thing) or is_torch_data(thing)
 
 

@@ -1,4 +1,4 @@
-"""How large images are, told without decoding them."""
+"""The size of images, read without decoding them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PIL import Image
 
 from votestream.images.files import MAX_PIXELS, TIMES_REDUCED, identify, is_file, open_image
 
-SAMPLE = 32  # images looked at
+SAMPLE = 32  # images measured
 
 
 def usual_side(images: np.ndarray | Sequence[Any]) -> int | None:
@@ -34,5 +34,5 @@ def _shorter_side(image: Any) -> int | None:
             with open_image(image) as file:
                 return min(identify(file, str(image), TIMES_REDUCED * MAX_PIXELS)[0].size)
         return min(image.size if isinstance(image, Image.Image) else np.shape(image)[:2])
-    except Exception:  # whatever is wrong with it is told by whoever reads it
+    except Exception:  # the code that decodes it reports the error
         return None

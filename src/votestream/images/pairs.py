@@ -1,4 +1,4 @@
-"""What one sample of a data set is: an image and its label, found in a pair or in a dict."""
+"""One sample of a data set: the image and the label in a pair or in a dict."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, TypeAlias
 from votestream.images.files import ImageBytes, ImageError
 
 Pair: TypeAlias = "tuple[Any, Any]"
-# What columns and keys are called, where their types do not tell.
+# Usual names of columns and keys, where their types do not decide.
 IMAGE_NAMES = ("image", "img", "pixel_values", "jpg", "jpeg", "png", "webp", "photo", "picture")
 LABEL_NAMES = ("label", "labels", "cls", "class", "target", "targets", "category")
 
 
 class Columns(NamedTuple):
-    """The columns, or keys, that somebody has named; None: to be found."""
+    """The columns or keys that the user named; None: to be found."""
 
     image: str | None = None
     label: str | None = None
@@ -46,7 +46,7 @@ def pair_in(item: Any, name: str, columns: Columns = ANY) -> Pair:
 
 
 def chosen(what: str, asked: str | None, there: Iterable[str], usual: Iterable[str], name: str) -> str:
-    """The column or key of that name, or the one that is called as such columns usually are."""
+    """The column or key of that name, or the one with a usual name."""
     known = list(there)
     if asked is not None:
         if asked not in known:
@@ -63,7 +63,7 @@ def chosen(what: str, asked: str | None, there: Iterable[str], usual: Iterable[s
 
 
 def as_image(value: Any, name: str) -> Any:
-    """An image as others take it: encoded bytes, and dicts of bytes and path, get a name."""
+    """The image in a form that other functions accept: encoded bytes, and dicts of bytes and path, get a name."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return ImageBytes(bytes(value), name)
     if isinstance(value, Mapping) and {"bytes", "path"} & set(value):

@@ -12,7 +12,7 @@ from votestream.images.files import ImageError, open_image
 from votestream.images.pairs import LABEL_NAMES, Columns, Pair, as_image
 from votestream.images.urls import Place
 
-LARGEST = 1 << 28  # bytes of one file in a shard; a header may tell anything
+LARGEST = 1 << 28  # bytes of one file in a shard; a header can claim any size
 
 
 def pairs_of_shard(path: Place, columns: Columns) -> Iterator[Pair]:
@@ -63,7 +63,7 @@ def pair_in_shard_sample(sample: Mapping[str, Any], columns: Columns) -> Pair:
 
 
 def _label(sample: Mapping[str, Any], name: str, there: list[str], asked: str | None) -> Any:
-    """What stands in the file .cls, or in .json under `label` (`cls`, `class`, ...)."""
+    """The content of the file .cls, or of `label` (`cls`, `class`, ...) in .json."""
     if asked is not None and asked in sample:
         return _value(sample[asked])
     if asked is None and "cls" in sample:

@@ -10,11 +10,11 @@ import numpy as np
 from votestream.images.files import ImageError
 
 CHANNELS = (1, 3, 4)
-HALF_A_GREY = 0.5 / 255  # so far may a float lie outside 0 to 1: resizing rounds
+HALF_A_GREY = 0.5 / 255  # floats may be outside 0 to 1 by this much: resizing rounds
 
 
 def is_tensor(thing: Any) -> bool:
-    """Whether this is a torch tensor; nobody has one who has not imported torch."""
+    """Whether this is a torch tensor; without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(thing, torch.Tensor)
 

@@ -12,13 +12,13 @@ from votestream.images.shards import is_shard_sample, pair_in_shard_sample
 
 
 def is_torch_data(thing: Any) -> bool:
-    """Whether this is a torch Dataset or DataLoader; nobody has one who has not imported torch."""
+    """Whether this is a torch Dataset or DataLoader; without importing torch."""
     data = sys.modules.get("torch.utils.data")
     return data is not None and isinstance(thing, (data.Dataset, data.DataLoader))
 
 
 def pairs_of_torch(source: Any, columns: Columns) -> Iterator[Pair]:
-    """Images and labels; where the data set has names of its classes, these."""
+    """Images and labels; labels are class names if the data set has names."""
     from torch.utils.data import ConcatDataset, DataLoader
 
     if isinstance(source, DataLoader):
@@ -39,7 +39,7 @@ def pairs_of_torch(source: Any, columns: Columns) -> Iterator[Pair]:
 
 
 def class_names(dataset: Any) -> list[str] | None:
-    """What a data set's class numbers mean, where it says so (`classes` of torchvision's) and nothing changes them."""
+    """The names of a data set's class numbers, if it has names (`classes` in torchvision) and nothing changes them."""
     from torch.utils.data import ConcatDataset, Subset
 
     if isinstance(dataset, Subset):
@@ -82,5 +82,5 @@ def _pair(item: Any, name: str, columns: Columns) -> Pair:
 
 
 def _has_length(dataset: Any) -> bool:
-    """Whether it is indexed; IterableDatasets are gone through."""
+    """Whether it is indexed; IterableDatasets are not."""
     return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")

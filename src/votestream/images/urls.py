@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeAlias, TypeGuard, cast
 
 from votestream.common.extras import import_package
 
-# What has to be installed beside fsspec, where that is known.
+# Packages that are needed besides fsspec, where known.
 PACKAGES = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs",
     "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko",
@@ -22,7 +22,7 @@ PACKAGES = {
 
 
 class Url(str):
-    """A file or folder behind a URL, with those words of `Path` that the readers of folders use.
+    """A file or folder behind a URL, with the methods of `Path` that the readers of folders use.
 
     >>> Url("s3://shop/photos/oak.JPG").name, Url("s3://shop/photos/oak.JPG").suffix
     ('oak.JPG', '.JPG')
@@ -55,7 +55,7 @@ class Url(str):
         return bool(system.isdir(path))
 
     def entries(self) -> list[tuple[Url, bool]]:
-        """What lies in a folder, in order of names, and whether each is a folder itself."""
+        """The entries of a folder in order of names, and whether each is a folder."""
         system, path = _system(self)
         system.invalidate_cache(path)  # photos may have come since it was listed last
         found = []
@@ -66,7 +66,7 @@ class Url(str):
         return sorted(found)
 
     def matches(self) -> list[Url]:
-        """The files that a URL with * or ? in it stands for, in order of names."""
+        """The files that match a URL with * or ?, in order of names."""
         system, path = _system(self)
         return sorted(type(self)(system.unstrip_protocol(name)) for name in system.glob(path))
 
@@ -83,7 +83,7 @@ class Url(str):
         system.mv(partial, path)
 
     def state(self) -> str:
-        """Something that is another once the file is, without reading it."""
+        """A text that differs once the file has changed, without reading the file."""
         system, path = _system(self)
         return str(system.ukey(path))
 
@@ -96,7 +96,7 @@ class RedirectingUrl(Url):
 
 
 class RedirectRefused(OSError):
-    """A server that sends whoever asks to another host."""
+    """A server redirects to another host."""
 
 
 Place: TypeAlias = "Path | Url"
@@ -150,7 +150,7 @@ def _system(url: str) -> tuple[Any, str]:
 
 
 async def _staying_client(**options: Any) -> Any:
-    """What asks HTTP servers for fsspec, and stays with the host that it was told."""
+    """The HTTP session for fsspec, which does not leave the host of the URL."""
     aiohttp = import_package("aiohttp", "reading http:// and https://")
     watch = aiohttp.TraceConfig()
     watch.on_request_redirect.append(_check_redirect)

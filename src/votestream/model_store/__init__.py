@@ -1,1 +1,1 @@
-"""A model file on disk, and what lies beside it: the journal of what was learned, and undo."""
+"""A model file on disk and the files beside it: lock, list of learned photos, journal and undo."""

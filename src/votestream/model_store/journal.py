@@ -1,11 +1,11 @@
-"""A journal: a model's newest lessons, and the model as it was before them. Undo and corrections replay from it.
+"""The journal of a model: its newest training examples and the model before them, for undo and corrections.
 
-A lesson is one row learned. Lessons stand in the calls of `partial_fit` that learned them, since learners take
-mini-batches from where a call begins; replaying the same calls on the same device gives the same model, bit for bit.
-Classes that were renamed or forgotten stand between the calls, and are renamed and forgotten again.
+A training example is one row of features with its label. The journal keeps examples in the calls of `partial_fit` that
+trained on them, because learners form mini-batches from the start of a call. Replaying the same calls on the same
+device gives the same model, bit for bit. Changes of classes (renamed, forgotten) stand between the calls.
 
-A journal file is written before its model, and holds fingerprints of the model before and after the change. Whoever
-was killed between the two writes left a model with the first fingerprint: `open_journal` finishes the change by replay.
+A journal file is written before its model, and holds fingerprints of the model before and after the change. If a run is
+killed between the two writes, the model has the first fingerprint, and `open_journal` finishes the change by replay.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from votestream.io.model_files import joined, part_of
 
 Label = str | int
 Arrays = dict[str, NDArray[Any]]
-Make = Callable[[dict[str, Any], Arrays], Any]  # a learner from a header and arrays; without arrays one yet untaught
+LearnerMaker = Callable[[dict[str, Any], Arrays], Any]  # makes a learner from a header and arrays (none if untrained)
 
 
 @dataclass(frozen=True)
-class Call:
-    """What one call of `partial_fit` learned."""
+class TrainingCall:
+    """The training examples of one call of `partial_fit`."""
 
     features: NDArray[np.float32]
     labels: list[Label]
     task: Label | None
-    keys: list[str]  # by which the owner of the journal knows each lesson again
-    names: list[str]  # for people; empty where nobody told any
-    run: str = ""  # what the owner of the journal did it with, the same for all calls of one run
+    keys: list[str]  # identify each example for the owner of the journal, such as a digest
+    names: list[str]  # shown to people, such as file names; empty if there are none
+    run: str = ""  # the same for all calls of one run
 
-    def first(self, n: int) -> Call:
+    def first(self, n: int) -> TrainingCall:
         return replace(
             self, features=self.features[:n], labels=self.labels[:n], keys=self.keys[:n], names=self.names[:n]
         )
 
-    def again(self, learner: Any) -> None:
+    def replay(self, learner: Any) -> None:
         learner.partial_fit(self.features, self.labels, task=self.task)
 
     def __len__(self) -> int:
@@ -55,14 +55,14 @@ class Call:
 
 @dataclass(frozen=True)
 class ClassChange:
-    """A class that was renamed, or that was forgotten: it has no new name."""
+    """A class that was renamed, or forgotten (then `new` is None)."""
 
     old: Label
     new: Label | None
-    keys: list[str]  # of the lessons older than the journal that were of the class
+    keys: list[str]  # of the class's examples that are older than the journal
     run: str = ""
 
-    def again(self, learner: Any) -> None:
+    def replay(self, learner: Any) -> None:
         if self.new is None:
             learner.forget(self.old)
         else:
@@ -73,7 +73,7 @@ class ClassChange:
 
 
 class Journal:
-    """`base` is the learner before the calls; it may have learned nothing yet.
+    """Training calls and changes of classes since `base`, a learner that may be untrained.
 
     >>> import votestream as vs
     >>> journal = Journal(vs.NearestClassMean())
@@ -85,30 +85,30 @@ class Journal:
     ['low', 'middle']
     """
 
-    def __init__(self, base: Any, calls: list[Call | ClassChange] | None = None) -> None:
+    def __init__(self, base: Any, calls: list[TrainingCall | ClassChange] | None = None) -> None:
         self.base = base
-        self.calls: list[Call | ClassChange] = calls or []
-        self._marks: list[tuple[int, Any]] = []  # copies of the learner after so many calls: `trim` begins with one
+        self.calls: list[TrainingCall | ClassChange] = calls or []
+        self._marks: list[tuple[int, Any]] = []  # after so many calls, a copy of the learner, for `trim`
 
     def __len__(self) -> int:
-        """How many lessons it holds."""
+        """The number of training examples."""
         return sum(map(len, self.calls))
 
     @property
     def labels(self) -> list[Label]:
-        """Of each lesson, as it was learned."""
-        return [label for call in self.calls if isinstance(call, Call) for label in call.labels]
+        """The label of each example, as it was learned."""
+        return [label for call in self.calls if isinstance(call, TrainingCall) for label in call.labels]
 
     @property
     def keys(self) -> list[str]:
-        return [key for call in self.calls if isinstance(call, Call) for key in call.keys]
+        return [key for call in self.calls if isinstance(call, TrainingCall) for key in call.keys]
 
     @property
-    def now(self) -> list[tuple[str, Label]]:
-        """Key and label of each lesson as it counts now: after the classes that were renamed and forgotten since."""
+    def current(self) -> list[tuple[str, Label]]:
+        """Key and label of each example after all changes of classes."""
         found: list[tuple[str, Label]] = []
         for call in self.calls:
-            if isinstance(call, Call):
+            if isinstance(call, TrainingCall):
                 found += zip(call.keys, call.labels, strict=True)
             elif call.new is None:
                 found = [(key, label) for key, label in found if label != call.old]
@@ -118,7 +118,7 @@ class Journal:
 
     @property
     def since_change(self) -> int:
-        """The number of the first lesson after the last change of classes."""
+        """The number of the first example after the last change of classes."""
         changes = [place for place, call in enumerate(self.calls) if isinstance(call, ClassChange)]
         return sum(map(len, self.calls[: changes[-1]])) if changes else 0
 
@@ -131,22 +131,22 @@ class Journal:
         names: list[str] | None = None,
         run: str = "",
     ) -> None:
-        self.calls.append(Call(np.asarray(features, np.float32), labels, task, keys, names or [], run))
+        self.calls.append(TrainingCall(np.asarray(features, np.float32), labels, task, keys, names or [], run))
 
     def add_change(self, old: Label, new: Label | None, keys: list[str], run: str = "") -> None:
-        """A class renamed, or forgotten where it has no new name; `keys` of older lessons are for who undoes it."""
+        """Add a renamed or forgotten class; `keys` of older examples are needed to undo it."""
         self.calls.append(ClassChange(old, new, keys, run))
 
     def replayed(self) -> Any:
-        """The learner after the last lesson; `base` stays as it is."""
+        """The learner after all calls and changes; `base` is not changed."""
         learner = copy.deepcopy(self.base)
         for call in self.calls:
-            call.again(learner)
+            call.replay(learner)
         return learner
 
-    def parted(self, n: int) -> tuple[Journal, list[Call | ClassChange]]:
-        """The journal without its last n steps, lessons and changes of classes, and these, the newest first."""
-        calls, taken = list(self.calls), list[Call | ClassChange]()
+    def split(self, n: int) -> tuple[Journal, list[TrainingCall | ClassChange]]:
+        """The journal without its last n steps (examples and changes of classes), and these steps, newest first."""
+        calls, taken = list(self.calls), list[TrainingCall | ClassChange]()
         while n > 0 and calls:
             call = calls.pop()
             if isinstance(call, ClassChange) or len(call) <= n:
@@ -161,17 +161,17 @@ class Journal:
         return Journal(self.base, calls), taken
 
     def without_last(self, n: int) -> Journal:
-        """The journal as if the last n steps had never been: lessons, and changes of classes."""
-        return self.parted(n)[0]
+        """The journal without its last n steps: examples and changes of classes."""
+        return self.split(n)[0]
 
     @property
     def steps(self) -> int:
-        """How many steps can be taken back."""
+        """The number of steps: examples and changes of classes."""
         return sum(len(call) or 1 for call in self.calls)
 
     @property
     def last_run(self) -> int:
-        """How many steps the newest run took."""
+        """The number of steps of the newest run."""
         found = 0
         for call in reversed(self.calls):
             if call.run != self.calls[-1].run:
@@ -180,8 +180,8 @@ class Journal:
         return found
 
     def relabelled(self, changes: dict[int, tuple[Label, str]]) -> Journal:
-        """The journal with other labels and keys for some lessons, counted from 0."""
-        calls, start = list[Call | ClassChange](), 0
+        """The journal with other labels and keys for some examples, by their number from 0."""
+        calls, start = list[TrainingCall | ClassChange](), 0
         for call in self.calls:
             if isinstance(call, ClassChange):
                 calls.append(call)
@@ -193,15 +193,15 @@ class Journal:
         return Journal(self.base, calls)
 
     def mark(self, learner: Any, every: int) -> None:
-        """Keep a copy of the learner as the last call left it, if the last copy is `every` lessons old."""
+        """Keep a copy of the learner after the last call, if the last copy is `every` examples old."""
         last = self._marks[-1][0] if self._marks else 0
         if sum(map(len, self.calls[last:])) >= every:
             self._marks.append((len(self.calls), copy.deepcopy(learner)))
 
     def trim(self, keep: int, to_a_mark: bool = False) -> bool:
-        """Let the base learn the oldest calls, as long as the last `keep` lessons stay; whether there were any.
+        """Move the oldest calls into the base and keep at least `keep` examples; returns whether any were moved.
 
-        Only as far as to a mark, if asked: no call is learned again for it.
+        With `to_a_mark`, stop at a copy that `mark` has kept, so that no call is replayed.
         """
         left, old = len(self), 0
         while old < len(self.calls) and left - len(self.calls[old]) >= keep:
@@ -217,18 +217,18 @@ class Journal:
         return old > 0
 
 
-class Opened(NamedTuple):
-    """A journal that leads to the learner."""
+class OpenedJournal(NamedTuple):
+    """A journal whose replay gives the learner."""
 
     journal: Journal
     learner: Any
-    finished: bool = False  # a change that was interrupted has been made now: the learner is to be saved
-    problem: str = ""  # why the journal found could not be used, so that this one is empty
+    finished: bool = False  # an interrupted change was finished: the caller has to save the learner
+    problem: str = ""  # why the journal on disk could not be used; then this one is empty
 
 
-def open_journal(path: Path, learner: Any, make: Make) -> Opened:
-    """The journal of a saved learner; an empty one where there is none, or where it is of another model."""
-    fresh = Opened(Journal(copy.deepcopy(learner)), learner)
+def open_journal(path: Path, learner: Any, make: LearnerMaker) -> OpenedJournal:
+    """The journal of a saved learner; an empty one if there is none, or if it belongs to another model."""
+    fresh = OpenedJournal(Journal(copy.deepcopy(learner)), learner)
     now = fingerprint(learner)
     if now is None or not path.exists():
         return fresh
@@ -237,24 +237,24 @@ def open_journal(path: Path, learner: Any, make: Make) -> Opened:
     except ValueError:
         return fresh._replace(problem=f"{path} is damaged, or not a journal that this version can read")
     if now == after:
-        return Opened(journal, learner)
+        return OpenedJournal(journal, learner)
     if now == before and fingerprint(made := journal.replayed()) == after:
-        return Opened(journal, made, finished=True)
-    return fresh._replace(problem=f"{path} does not lead to the model as it is now")
+        return OpenedJournal(journal, made, finished=True)
+    return fresh._replace(problem=f"{path} does not belong to the model as it is now")
 
 
 def write_journal(path: Path, journal: Journal, before: str | None, after: str | None) -> None:
-    """Write it, whole or not at all. `before` is the fingerprint of the model on disk, `after` of the one to come."""
+    """Write the whole file or nothing. `before` is the fingerprint of the model on disk, `after` of the changed one."""
     base = journal.base
-    taught = base.fitted
-    calls = [call for call in journal.calls if isinstance(call, Call)]
+    fitted = base.fitted
+    calls = [call for call in journal.calls if isinstance(call, TrainingCall)]
     changes = [
         [place, call.old, call.new, call.keys, call.run]
         for place, call in enumerate(journal.calls)
         if isinstance(call, ClassChange)
     ]
     header = {
-        "journal": 2 if changes else 1,  # version 0.2.0 reads 1, and would replay a 2 without its changes
+        "journal": 2 if changes else 1,  # version 0.2.0 reads 1 only: it would ignore the changes
         "before": before,
         "after": after,
         "calls": [[len(call), call.task] for call in calls],
@@ -263,30 +263,32 @@ def write_journal(path: Path, journal: Journal, before: str | None, after: str |
         "changes": changes,
         "labels": journal.labels,
         "keys": journal.keys,
-        "base": base.header() if taught else {"learner": base.name, "params": base.get_params(deep=False)},
+        "base": base.header() if fitted else {"learner": base.name, "params": base.get_params(deep=False)},
     }
-    arrays = joined({"base": arrays_of(base) if taught else {}})
+    arrays = joined({"base": arrays_of(base) if fitted else {}})
     if calls:
         arrays["features"] = np.concatenate([call.features for call in calls])
     model_files.write(path, header, arrays)
 
 
-def read_journal(path: Path, make: Make) -> tuple[Journal, str | None, str | None]:
-    """The journal and both fingerprints; anything else in the file is a ValueError."""
+def read_journal(path: Path, make: LearnerMaker) -> tuple[Journal, str | None, str | None]:
+    """The journal and both fingerprints; raises ValueError if the file holds anything else."""
     header, arrays = model_files.read(path)
     try:
         demand(header["journal"] in (1, 2), f"{path} is a journal of another version")
         sizes = [n for n, _ in header["calls"]]
         n, labels, keys = sum(sizes), header["labels"], header["keys"]
-        demand(len(labels) == len(keys) == n and all(size > 0 for size in sizes), f"{path} holds other lessons")
+        demand(len(labels) == len(keys) == n and all(size > 0 for size in sizes), f"{path} holds other examples")
         features = take(arrays, "features", np.float32, (n, None)) if n else np.empty((0, 0), np.float32)
         runs, names = header.get("runs", [""] * len(sizes)), header.get("names", [[]] * len(sizes))
-        demand(len(runs) == len(names) == len(sizes), f"{path} holds other lessons")
-        calls, start = list[Call | ClassChange](), 0
+        demand(len(runs) == len(names) == len(sizes), f"{path} holds other examples")
+        calls, start = list[TrainingCall | ClassChange](), 0
         for (size, task), run, named in zip(header["calls"], runs, names, strict=True):
             rows = slice(start, start + size)
-            demand(len(named) in (0, size) and isinstance(run, str), f"{path} holds other lessons")
-            calls.append(Call(features[rows], labels[rows], task, keys[rows], [str(name) for name in named], run))
+            demand(len(named) in (0, size) and isinstance(run, str), f"{path} holds other examples")
+            calls.append(
+                TrainingCall(features[rows], labels[rows], task, keys[rows], [str(name) for name in named], run)
+            )
             start += size
         for place, old, new, of_class, run in header.get("changes", []):
             demand(isinstance(place, int) and 0 <= place <= len(calls), f"{path} holds other changes")
@@ -296,8 +298,8 @@ def read_journal(path: Path, make: Make) -> tuple[Journal, str | None, str | Non
         raise model_files.ModelFileError(f"{path} is no journal ({problem!r})") from None
 
 
-def lessons_in(path: Path) -> int | None:
-    """How many lessons a journal file holds, whatever they lead to; None where there is none that can be read."""
+def journal_length(path: Path) -> int | None:
+    """The number of examples in a journal file; None if it cannot be read."""
     try:
         return len(model_files.read(path)[0]["labels"])
     except (KeyError, OSError, TypeError, ValueError):
@@ -305,7 +307,7 @@ def lessons_in(path: Path) -> int | None:
 
 
 def is_journal(start: bytes) -> bool:
-    """Whether a file that begins so is a journal, or what is left of one.
+    """Whether a file with these first bytes is a journal, or the rest of a damaged one.
 
     >>> is_journal(b""), is_journal(b"Dear diary")
     (True, False)
@@ -317,11 +319,11 @@ TASK_NAMES = {"named": "_named", "clock": "_clock", "last_seen": "_last_seen", "
 
 
 def fingerprint(learner: Any) -> str | None:
-    """A digest of all that was learned, whatever device it is on; None where nothing was."""
+    """A digest of all that was learned, the same on every device; None for an untrained learner."""
     if not learner.fitted:
         return None
     header = {name: value for name, value in learner.header().items() if name != "params"}
-    # By the names of version 0.2.0, so that its journals know their models again.
+    # With the names of version 0.2.0, so that its journals still match their models.
     header["tasks"] = {TASK_NAMES.get(name, name): value for name, value in header["tasks"].items()}
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays_of(learner).items()}
     return model_files.digest(json.dumps(header, sort_keys=True), arrays)

@@ -1,1 +1,1 @@
-"""Folders of photos: found, read once, learned and asked about; the command line's half of the work."""
+"""The photo commands: list the photos of a folder, decode them, train on them, predict and evaluate."""

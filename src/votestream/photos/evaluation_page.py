@@ -1,4 +1,4 @@
-"""An evaluation as one page: a confusion matrix, and thumbnails of the worst photos; it needs nothing but itself."""
+"""The HTML page of an evaluation: a confusion matrix and thumbnails of the worst mistakes, in one file."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from votestream._version import __version__
 from votestream.images.class_folders import some
 from votestream.images.convert import as_rgb, decode_path
 from votestream.images.files import ImageError
-from votestream.photos.evaluating import Evaluation, Judged
+from votestream.photos.evaluation import EvaluatedPhoto, Evaluation
 from votestream.tracking.report import Score
 
 SIDE = 192  # pixels of a thumbnail
 MOST = 30  # classes in the matrix
 ABOUT_THUMBNAILS = (
-    "The thumbnails are in this page only: the model keeps no photo. Whoever gets the page sees these photos."
+    "The thumbnails are stored in this page only; the model stores no photo. Everyone who gets the page can see them."
 )
 
 
 def page(made: Evaluation, model: Path, folder: Path, max_pixels: int) -> str:
+    """The HTML text of the page."""
     template = (resources.files("votestream.photos") / "evaluation.html").read_text(encoding="utf-8")
     title = _safe(f"{model.name} on {folder}")
     body = [
@@ -37,7 +38,7 @@ def page(made: Evaluation, model: Path, folder: Path, max_pixels: int) -> str:
         *_matrix(made),
         *_worst(made, max_pixels),
         *_classes(made.by_class),
-        f'<p class="soft">Made by VoteStream {__version__}. Nothing was learned from these photos.</p>',
+        f'<p class="soft">Made by VoteStream {__version__}. The model was not trained on these photos.</p>',
     ]
     return template.replace("{{TITLE}}", title).replace("{{BODY}}", "\n".join(body))
 
@@ -46,15 +47,15 @@ def _left_out(made: Evaluation) -> list[str]:
     lines = []
     if made.left_out:
         names = some([f"{label} ({photos:,})" for label, photos in made.left_out.items()])
-        lines.append(f"<p>Not known to the model, and left out: {_safe(names)}.</p>")
+        lines.append(f"<p>Classes that the model does not have, left out: {_safe(names)}.</p>")
     if made.untested:
-        lines.append(f"<p>Known to the model, but without a photo here: {_safe(some(made.untested))}.</p>")
+        lines.append(f"<p>Classes of the model without a photo here: {_safe(some(made.untested))}.</p>")
     return lines
 
 
 def _matrix(made: Evaluation) -> list[str]:
     """Photos by class (rows) and predicted class (columns)."""
-    counts = Counter((photo.label, photo.predicted) for photo in made.judged)
+    counts = Counter((photo.label, photo.predicted) for photo in made.photos)
     wrong = Counter(label for a, b, times in made.confusions for label in (a, b) for _ in range(times))
     there = sorted({label for pair in counts for label in pair}, key=lambda label: (-wrong[label], str(label)))
     shown = sorted(there[:MOST], key=str)
@@ -64,9 +65,9 @@ def _matrix(made: Evaluation) -> list[str]:
         cells = "".join(_cell(counts[label, other], total, label == other) for other in shown)
         rows.append(f'<tr><th scope="row">{_safe(label)}</th>{cells}</tr>')
     head = "".join(f'<th scope="col">{_safe(label)}</th>' for label in shown)
-    left = f" The {MOST} of {len(there):,} classes with the most mistakes." if len(there) > MOST else ""
+    left = f" Shown are the {MOST} of {len(there):,} classes with the most mistakes." if len(there) > MOST else ""
     return [
-        "<h2>What was taken for what</h2>",
+        "<h2>Confusion matrix</h2>",
         f'<p class="soft">A row for each class, a column for each prediction; numbers are photos.{left}</p>',
         f'<div class="scroll"><table class="matrix"><thead><tr><td></td>{head}</tr></thead>',
         f"<tbody>{''.join(rows)}</tbody></table></div>",
@@ -90,17 +91,17 @@ def _worst(made: Evaluation, max_pixels: int) -> list[str]:
     ]
 
 
-def _figure(photo: Judged, max_pixels: int) -> str:
-    said = f"<b>{_safe(photo.predicted)}</b> {_percent(photo.confidence)}, is <b>{_safe(photo.label)}</b>"
+def _figure(photo: EvaluatedPhoto, max_pixels: int) -> str:
+    text = f"<b>{_safe(photo.predicted)}</b> {_percent(photo.confidence)}, is <b>{_safe(photo.label)}</b>"
     try:
         image = f'<img alt="{_safe(photo.label)}" src="{thumbnail(photo.path, max_pixels)}">'
-    except ImageError:  # gone since it was read
+    except ImageError:  # deleted since it was read
         image = ""
-    return f'<figure>{image}<figcaption>{said}<br><span class="soft">{_safe(photo.path)}</span></figcaption></figure>'
+    return f'<figure>{image}<figcaption>{text}<br><span class="soft">{_safe(photo.path)}</span></figcaption></figure>'
 
 
 def thumbnail(path: Path, max_pixels: int) -> str:
-    """A small JPEG as a data URI, upright and without the photo's EXIF."""
+    """A small JPEG as a data URI, upright and without EXIF data."""
 
     def shrink(image: Image.Image) -> Image.Image:
         small = as_rgb(image, str(path)).copy()

@@ -1,4 +1,4 @@
-"""Predictions and evaluations as CSV files, written whole."""
+"""Predictions and evaluations as CSV files."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from typing import TYPE_CHECKING, Any
 from votestream.io.partial_files import write_whole
 
 if TYPE_CHECKING:
-    from votestream.photos.answering import Answer
-    from votestream.photos.evaluating import Judged
+    from votestream.photos.evaluation import EvaluatedPhoto
+    from votestream.photos.predictions import Prediction
 
 Rows = Iterable[list[Any]]
 
 
-def predictions(answers: list[Answer]) -> Rows:
-    """A row a photo: its file, label and confidence, then the next likeliest classes with their probabilities."""
-    most = max((len(answer.numbers["probabilities"]) for answer in answers), default=1)
+def prediction_rows(predictions: list[Prediction]) -> Rows:
+    """One row a photo: file, label and confidence, then the next most likely classes with their probabilities."""
+    found = [(each.path, each.numbers) for each in predictions]
+    most = max((len(numbers["probabilities"]) for _, numbers in found), default=1)
     others = [name for n in range(2, most + 1) for name in (f"label {n}", f"probability {n}")]
-    tracked = any("unknown_score" in answer.numbers for answer in answers)
+    tracked = any("unknown_score" in numbers for _, numbers in found)
     yield ["file", *(("unknown", "unknown score") if tracked else ()), "label", "confidence", *others]
-    for answer in answers:
-        unknown = ["yes" if answer.numbers["unknown"] else "no", answer.numbers["unknown_score"]] if tracked else []
-        pairs = [(entry["label"], entry["probability"]) for entry in answer.numbers["probabilities"]]
-        yield [answer.path, *unknown, *(value for pair in pairs for value in pair)]
+    for path, numbers in found:
+        unknown = ["yes" if numbers["unknown"] else "no", numbers["unknown_score"]] if tracked else []
+        pairs = [(each["label"], each["probability"]) for each in numbers["probabilities"]]
+        yield [path, *unknown, *(value for pair in pairs for value in pair)]
 
 
-def judgements(photos: list[Judged]) -> Rows:
-    """A row a photo of an evaluation."""
+def evaluation_rows(photos: list[EvaluatedPhoto]) -> Rows:
+    """One row for each photo of an evaluation."""
     yield ["file", "label", "predicted", "confidence", "right"]
     for photo in photos:
         yield [photo.path, photo.label, photo.predicted, photo.confidence, "yes" if photo.right else "no"]
@@ -43,5 +44,5 @@ def write_csv(path: Path, rows: Rows) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, or leave what was there."""
+    """Write the whole file, or leave the old one as it is."""
     write_whole(path, text.encode("utf-8", "surrogateescape"))

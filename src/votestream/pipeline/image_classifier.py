@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from votestream.backbones import Backbone, create_backbone
-from votestream.backbones.choosing import choose_backbone
+from votestream.backbones.default_backbone import choose_backbone
 from votestream.backbones.labelled_features import labelled_features
 from votestream.backbones.reference import describe, find_again
 from votestream.common.parameters import shown

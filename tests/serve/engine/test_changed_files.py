@@ -11,10 +11,9 @@ import pytest
 import votestream as vs
 from painted import counts, paint, run
 from serve.history import History, do, learn, rows_of, until, upload
+from votestream.model_store import stored_model
 from votestream.model_store.journal import fingerprint
-from votestream.photos import taught_model
-from votestream.photos.finding import PhotoError
-from votestream.photos.sidecar import sidecar_of
+from votestream.model_store.paths import ModelStoreError, sidecar_path
 from votestream.pipeline import ImageClassifier
 from votestream.serve.engine import Engine
 from votestream.serve.engine.changes import Forget, Rename, Undo
@@ -130,7 +129,7 @@ def test_lessons_of_another_model_are_refused_and_stay(path, opened):
     images = np.zeros((2, 4, 4, 3), np.uint8)
     ImageClassifier(backbone, vs.GaussianVoting()).partial_fit(images, ["night", "night"]).save(path)
     before = lessons_file(path).read_bytes()
-    with pytest.raises(PhotoError, match=r"2 lessons of another model, .* with rows of numbers; .* pixels"):
+    with pytest.raises(ModelStoreError, match=r"2 lessons of another model, .* with rows of numbers; .* pixels"):
         opened()
     assert lessons_file(path).read_bytes() == before
     lessons_file(path).unlink()
@@ -155,7 +154,7 @@ def test_a_damaged_journal_is_named_and_refused_and_stays(path, opened):
     ):
         lessons_file(path).write_bytes(damaged)
         with pytest.raises(
-            PhotoError, match=r"shop\.safetensors\.lessons .*(copy of it back|cannot be used)"
+            ModelStoreError, match=r"shop\.safetensors\.lessons .*(copy of it back|cannot be used)"
         ) as refused:
             opened()
         assert "\n" not in str(refused.value)
@@ -168,11 +167,11 @@ def test_another_database_is_left_alone(path, opened):
     with sqlite3.connect(lessons_file(path)) as database:
         database.execute("CREATE TABLE mine (a)")
     database.close()
-    with pytest.raises(PhotoError, match="is in the way"):
+    with pytest.raises(ModelStoreError, match="is in the way"):
         opened()
     lessons_file(path).unlink()
     lessons_file(path).mkdir()
-    with pytest.raises(PhotoError, match="is in the way"):
+    with pytest.raises(ModelStoreError, match="is in the way"):
         opened()
 
 
@@ -182,20 +181,20 @@ def test_a_journal_of_a_newer_version_is_refused(path, opened):
     with sqlite3.connect(lessons_file(path)) as database:
         database.execute("PRAGMA user_version = 2")
     database.close()
-    with pytest.raises(PhotoError, match="version 2, and this VoteStream reads 1"):
+    with pytest.raises(ModelStoreError, match="version 2, and this VoteStream reads 1"):
         opened()
 
 
 def test_a_damaged_model_file_is_refused(path, opened):
     path.write_bytes(b"x" * 100)
-    with pytest.raises(PhotoError, match="damaged or not a VoteStream model"):
+    with pytest.raises(ModelStoreError, match="damaged or not a VoteStream model"):
         opened()
 
 
 def test_a_learner_that_trains_a_network_is_refused(path, opened):
     model = vs.create("er", backbone="tiny", device="cpu")
     model.partial_fit(np.zeros((2, 4, 4, 3), np.uint8), ["a", "b"]).save(path)
-    with pytest.raises(PhotoError, match="trains a network itself"):
+    with pytest.raises(ModelStoreError, match="trains a network itself"):
         opened()
 
 
@@ -204,7 +203,7 @@ def test_a_model_of_rows_takes_no_backbone(path, opened):
     do(model, History(), learn("cat"))
     model.write_checkpoint()
     opened.close()
-    with pytest.raises(PhotoError, match="taught rows of numbers"):
+    with pytest.raises(ModelStoreError, match="taught rows of numbers"):
         open_model(path, EngineSettings(backbone="pixels"))
 
 
@@ -317,10 +316,10 @@ def test_photos_noted_by_a_run_that_died_before_it_learned_them_are_learned_late
     paint(photos, "grey", 3)
 
     with monkeypatch.context() as patched:
-        patched.setattr(taught_model, "write_journal", die)
+        patched.setattr(stored_model, "write_journal", die)
         with pytest.raises(Killed):
             run("learn", photos, "--model", path, catch_exceptions=False)
-    assert '"grey"' in sidecar_of(path).read_text()
+    assert '"grey"' in sidecar_path(path).read_text()
     engine = served(path)
     engine.learn([upload(n) for n in range(5)], "dark").result()
     engine.close()
@@ -356,10 +355,10 @@ def test_a_model_file_changed_while_it_is_served_is_not_overwritten(path):
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        ({"learner": "ncm"}, "begun with the learner gaussian_voting, which stays: leave --learner out"),
-        ({"budget": 7}, "begun with gaussian_voting, which keeps no exemplars: leave --budget out"),
-        ({"backbone": "tiny"}, "taught through the backbone pixels, not tiny: leave --backbone out"),
-        ({"views": "3"}, "taught with the views 2: leave --views out"),
+        ({"learner": "ncm"}, "made with the learner gaussian_voting, which cannot change: leave --learner out"),
+        ({"budget": 7}, "made with gaussian_voting, which keeps no exemplars: leave --budget out"),
+        ({"backbone": "tiny"}, "made with the backbone pixels, not tiny: leave --backbone out"),
+        ({"views": "3"}, "made with the views 2: leave --views out"),
     ],
 )
 def test_what_a_served_model_was_begun_with_stays(tmp_path, wish, why):
@@ -367,5 +366,5 @@ def test_what_a_served_model_was_begun_with_stays(tmp_path, wish, why):
     vs.ImageClassifier("pixels", vs.GaussianVoting()).partial_fit(np.zeros((2, 2, 2, 3), np.uint8), ["a", "b"]).save(
         path
     )
-    with pytest.raises(PhotoError, match=why):
+    with pytest.raises(ModelStoreError, match=why):
         Engine.open(path, EngineSettings(**wish))

@@ -13,8 +13,8 @@ import pytest
 import votestream as vs
 from serve.history import History, learn, png, rows_of, until, upload
 from votestream.model_store.journal import fingerprint
-from votestream.photos.decisions import Decisions
-from votestream.photos.finding import PhotoError
+from votestream.model_store.paths import ModelStoreError
+from votestream.pipeline.prediction_details import PredictionDetails
 from votestream.serve.engine import Engine, events, idempotency
 from votestream.serve.engine.features import LearnRequest, PredictRequest
 from votestream.serve.engine.messages import BadRequest, Conflict, InternalError, NotFound, NotReady, TooBusy, Upload
@@ -86,7 +86,7 @@ def test_an_answer_is_what_votestream_predict_says(opened):
     Path("copy.safetensors").write_bytes(engine.model_file()[1])
     model = vs.load("copy.safetensors")
     row = model.backbone_(np.full((1, 4, 4, 3), 100, np.uint8))
-    numbers, words = next(iter(Decisions(model.learner_.snapshot(), row, unknown=0.05)))
+    numbers, words = next(iter(PredictionDetails(model.learner_.snapshot(), row, unknown=0.05)))
     assert (answer.label, answer.confidence, answer.unknown_score, answer.unknown, answer.words) == (
         *(numbers[key] for key in ("label", "confidence", "unknown_score", "unknown")),
         words,
@@ -386,7 +386,7 @@ def test_a_change_that_is_on_disk_is_answered_even_if_telling_followers_of_it_fa
 
 def test_a_second_engine_on_one_model_is_refused(opened, tmp_path):
     opened()
-    with pytest.raises(PhotoError, match="being taught by another run"):
+    with pytest.raises(ModelStoreError, match="in use by another run"):
         Engine.open(tmp_path / "m.safetensors")
 
 
@@ -568,6 +568,6 @@ def test_a_key_whose_requests_were_all_cancelled_may_be_sent_again(opened, held)
 
 
 def test_a_service_that_cannot_start_leaves_nothing_behind(tmp_path):
-    with pytest.raises(PhotoError, match="No learner for photos is called none"):
+    with pytest.raises(ModelStoreError, match="There is no learner for photos called none"):
         Engine.open(tmp_path / "shop.safetensors", EngineSettings(learner="none"))
     assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ import votestream as vs
 from serve.followers import following, free_port, lesson_of, refused, teach, writing
 from serve.history import rows_of, until
 from serve.http_client import Client, image
-from votestream.photos.finding import PhotoError
+from votestream.model_store.paths import ModelStoreError
 from votestream.serve.app import create_app
 from votestream.serve.engine.messages import Conflict, ModelVersion, Upload
 from votestream.serve.replica import follower as follower_module
@@ -130,7 +130,9 @@ def test_a_model_that_is_no_copy_is_not_overwritten(writer, copy):
     _, address = writer
     vs.NearestClassMean().partial_fit(rows_of("cat"), ["cat"]).save(copy)
     before = copy.read_bytes()
-    with pytest.raises(PhotoError, match=r"copy.safetensors is not a copy that a follower wrote.* name another file"):
+    with pytest.raises(
+        ModelStoreError, match=r"copy.safetensors is not a copy that a follower wrote.* name another file"
+    ):
         refused(copy, address)
     assert copy.read_bytes() == before
 
@@ -141,7 +143,7 @@ def test_a_copy_that_was_trained_since_is_not_overwritten(writer, copy):
         pass
     with writing(copy) as (engine, _):
         teach(engine, "elm")
-    with pytest.raises(PhotoError, match=r"was trained here, and copy.safetensors.lessons has its changes"):
+    with pytest.raises(ModelStoreError, match=r"was trained here, and copy.safetensors.lessons has its changes"):
         refused(copy, address)
     assert vs.load(copy).classes_.tolist() == ["cat", "dog", "elm"]
 
@@ -160,7 +162,7 @@ def test_a_copy_that_another_program_changes_meanwhile_is_not_overwritten(writer
 def test_a_note_that_is_not_ours_is_named(writer, copy):
     beside = copy.with_name("copy.safetensors.follows")
     beside.write_text("[1, 2]")
-    with pytest.raises(PhotoError, match=r"copy.safetensors.follows is not the note of a follower"):
+    with pytest.raises(ModelStoreError, match=r"copy.safetensors.follows is not the note of a follower"):
         refused(copy, writer[1])
     assert beside.read_text() == "[1, 2]"
 
@@ -176,7 +178,7 @@ def test_a_copy_of_another_model_is_refused_at_the_start_and_noticed_later(tmp_p
         until(lambda: "serves another model now" in (opened.problem or ""))
         assert (lesson_of(opened), opened.predict_features(rows_of("cat")).result().answers[0].label) == (2, "cat")
         follower.__exit__(None, None, None)
-        with pytest.raises(PhotoError, match=r"move .*copy.safetensors away"):
+        with pytest.raises(ModelStoreError, match=r"move .*copy.safetensors away"):
             refused(copy, address)
         copy.unlink()
         with following(copy, address) as anew:
@@ -190,7 +192,7 @@ def test_a_copy_whose_writer_cannot_be_asked_is_only_used_for_the_writer_it_came
         with following(copy, address):
             pass
     with pytest.raises(
-        PhotoError, match=r"cannot be reached.*not known whether .*copy.safetensors is a copy of its model"
+        ModelStoreError, match=r"cannot be reached.*not known whether .*copy.safetensors is a copy of its model"
     ):
         refused(copy, f"http://127.0.0.1:{other}")
     moved = f"http://127.0.0.1:{other}"  # the same model at another address

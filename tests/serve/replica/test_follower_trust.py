@@ -18,7 +18,7 @@ from serve.followers import answering, dripping, following, http, lesson_of, ref
 from serve.history import until
 from serve.http_client import image
 from serve.processes import listening
-from votestream.photos.finding import PhotoError
+from votestream.model_store.paths import ModelStoreError
 from votestream.serve.app import create_app
 from votestream.serve.engine import Engine
 from votestream.serve.engine.messages import ModelVersion, NotReady, Upload
@@ -62,7 +62,7 @@ def tagged(data):
     ],
 )
 def test_an_answer_that_cannot_be_followed_is_named_and_nothing_is_written(copy, answer, why):
-    with answering(answer) as (address, _), pytest.raises(PhotoError, match=why):
+    with answering(answer) as (address, _), pytest.raises(ModelStoreError, match=why):
         refused(copy, address)
     assert list(copy.parent.iterdir()) == []
 
@@ -87,7 +87,7 @@ def test_a_broken_answer_passes_and_is_asked_for_again(copy, answer, why):
 
 def test_a_token_goes_to_the_named_address_only(copy):
     with answering(http(200)) as (other, got):
-        with answering(http(307, location=other)) as (address, requests), pytest.raises(PhotoError):
+        with answering(http(307, location=other)) as (address, requests), pytest.raises(ModelStoreError):
             refused(copy, address, token=TOKEN)
         assert f"Authorization: Bearer {TOKEN}\r\n" in requests[0]
         assert got == []
@@ -97,7 +97,7 @@ def test_a_writer_that_asks_for_a_token_gets_it(tmp_path, copy):
     with writing(tmp_path / "w.safetensors", token=TOKEN) as (engine, address):
         teach(engine, "cat")
         for wrong, why in ((None, "needs a token"), ("another-token-of-letters", "does not accept this token")):
-            with pytest.raises(PhotoError, match=why):
+            with pytest.raises(ModelStoreError, match=why):
                 refused(copy, address, token=wrong)
         with following(copy, address, token=TOKEN) as follower:
             teach(engine, "dog")
@@ -222,7 +222,7 @@ def test_a_backbone_that_is_a_file_or_a_download_is_only_made_where_it_was_allow
     data = engine.model_file()[1]
     engine.close()
     with answering(tagged(data)) as (address, _):
-        with pytest.raises(PhotoError, match=r"uses the backbone onnx:/etc/other.onnx.*name it with --backbone"):
+        with pytest.raises(ModelStoreError, match=r"uses the backbone onnx:/etc/other.onnx.*name it with --backbone"):
             refused(copy, address)
         allowed = EngineSettings(device="cpu", backbone="onnx:/etc/other.onnx")
         with following(copy, address, settings=allowed) as follower:
@@ -244,7 +244,9 @@ def test_a_certificate_that_is_not_valid_here_is_refused(tmp_path, copy, monkeyp
         teach(engine, "cat")
         with listening(create_app({"shop": engine}, Options()), Limits(), (certificate, key)) as port:
             address = f"https://localhost:{port}"
-            with pytest.raises(PhotoError, match=r"The certificate of .* is not valid here: self.signed certificate"):
+            with pytest.raises(
+                ModelStoreError, match=r"The certificate of .* is not valid here: self.signed certificate"
+            ):
                 refused(copy, address)
             monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
             with following(copy, address) as follower:
@@ -259,12 +261,12 @@ def test_a_certificate_that_is_not_valid_here_is_refused(tmp_path, copy, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["{0}", "--follow", "http://writer:8080"], "A follower keeps a copy of one model"),
+        (["{0}", "--follow", "http://writer:8080"], "--follow copies one model"),
         (["{0}/m.safetensors", "--follow", "writer:8080"], "must be such as http://writer:8080, got 'writer:8080'"),
         (["{0}/m.safetensors", "--follow", "http://user:pass@writer"], "must be such as"),
         (["{0}/m.safetensors", "--follow", "http://writer:99999"], "Port out of range"),
         (["{0}/m.safetensors", "--follow", "http://writer", "--sample"], "leave --sample out"),
-        (["{0}/m.safetensors", "--max-stale", "60"], "--max-stale are for a copy"),
+        (["{0}/m.safetensors", "--max-stale", "60"], "--max-stale need --follow URL"),
         (["{0}/m.safetensors", "--follow", "http://w", "--follow-token-file", "{0}/none"], "none: No such file"),
         (["{0}/m.safetensors", "--follow", "http://w", "--follow-token-file", "{0}/two words"], "must be one word"),
     ],

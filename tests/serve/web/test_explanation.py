@@ -47,7 +47,9 @@ def test_a_place_counted_twice_is_what_the_mean_over_the_maps_becomes(stages, vi
     np.testing.assert_allclose(places.features, backbone(pixels[None])[0], atol=1e-5)
     if stages is None:  # every place is one position of the map: by its definition
         with_maps = (
-            cast("Any", backbone.network).maps(next(backbone._seen(backbone.prepare(pixels)[None])))["4"][0].numpy()
+            cast("Any", backbone.network)
+            .maps(next(backbone._network_inputs(backbone.prepare(pixels)[None])))["4"][0]
+            .numpy()
         )
         rows = with_maps.reshape(160, 16).T / backbone.feature_scale
         np.testing.assert_allclose(places.twice, (rows.sum(0) + rows) / 17, atol=1e-5)

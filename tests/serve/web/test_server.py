@@ -73,13 +73,15 @@ def test_sigterm_ends_it_in_an_orderly_way_and_the_model_file_has_every_lesson(t
             next(reader.iter_lines())
             code, said = running.end()
     assert code == 0
-    assert "and has the token" in said
+    assert "with the token" in said
     assert "Traceback" not in said
     assert vs.load(model).class_counts_.tolist() == [1, 1]
 
 
 def test_ctrl_c_ends_it_with_the_code_of_all_commands(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "_say", lambda *args: signal.raise_signal(signal.SIGINT))  # as soon as it listens
+    monkeypatch.setattr(
+        cli, "_print_addresses", lambda *args: signal.raise_signal(signal.SIGINT)
+    )  # as soon as it listens
     ended = run("serve", tmp_path / "m.safetensors", "--port", 0, "--backbone", "pixels")
     assert ended.exit_code == 130, ended.output
     assert "Traceback" not in ended.output
@@ -94,7 +96,7 @@ def test_who_tries_to_change_a_served_model_learns_where_it_is_served(tmp_path, 
         signal.raise_signal(signal.SIGINT)
 
     paint(tmp_path / "photos", "red", 2)
-    monkeypatch.setattr(cli, "_say", others)
+    monkeypatch.setattr(cli, "_print_addresses", others)
     assert run("serve", model, "--port", 0, "--backbone", "pixels").exit_code == 130
     for each in outputs:
         assert each.exit_code == 2
@@ -313,11 +315,11 @@ def test_what_cannot_be_served_is_refused_with_a_sentence(tmp_path, arguments, s
 def test_the_token_that_is_offered_is_one(tmp_path):
     ended = run("serve", tmp_path / "m.safetensors", "--host", "0.0.0.0")
     offered = re.search(r"--token (\S+)", ended.output)[1]
-    assert cli._checked(offered, "0.0.0.0") == offered
+    assert cli._check_token(offered, "0.0.0.0") == offered
 
 
 def test_without_the_extra_the_command_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "NEEDED", ("fastapi", "a_package_that_nobody_has"))
+    monkeypatch.setattr(cli, "NEEDED_PACKAGES", ("fastapi", "a_package_that_nobody_has"))
     ended = run("serve", tmp_path / "m.safetensors")
     assert ended.exit_code == 2
     assert "pip install 'votestream[serve]'" in ended.output
@@ -345,11 +347,11 @@ def test_the_sample_is_learned_by_a_new_model(tmp_path):
     from votestream.serve.engine.settings import EngineSettings
 
     engine = Engine.open(tmp_path / "m.safetensors", EngineSettings(backbone="pixels", device="cpu"))
-    cli.teach_sample(engine)
+    cli.train_on_sample(engine)
     about = engine.describe()
     assert len(about["classes"]) == 10
     assert len(about["tasks"]) == 5
-    cli.teach_sample(engine)
+    cli.train_on_sample(engine)
     assert engine.describe()["lesson"] == about["lesson"]
     engine.close()
     json.dumps(about)

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 
 from votestream.backbones.reference import describe
 from votestream.common.validation import as_task
-from votestream.photos.lock import alone
-from votestream.photos.opening import check_target
-from votestream.photos.sidecar import followed
+from votestream.model_store.lock import model_lock
+from votestream.model_store.paths import check_model_path, resolve_link
 from votestream.serve.engine.changes import Forget, Job, Learn, Rename, Undo, checked_label, error_sentence
 from votestream.serve.engine.features import BackboneLoader, ImageRequest, LearnRequest
 from votestream.serve.engine.idempotency import PendingAnswer, request_digest
@@ -53,22 +52,22 @@ class Engine(PredictionEngine):
     ([1, 2], 'up', 2)
     """
 
-    def __init__(self, model: ServedModel, remarks: list[str], settings: EngineSettings, model_lock: ExitStack) -> None:
+    def __init__(self, model: ServedModel, remarks: list[str], settings: EngineSettings, held: ExitStack) -> None:
         loader = BackboneLoader(model.view.backbone, not model.view.fitted, settings)
-        super().__init__(model.path.name, loader, remarks, settings, model_lock)
+        super().__init__(model.path.name, loader, remarks, settings, held)
         self._model = model
         self._writer = Writer(model, settings, self._events)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], settings: EngineSettings | None = None) -> Engine:
-        """Open the model in a file, or create a new one. Raises PhotoError if it cannot be served."""
+        """Open the model in a file, or create a new one. Raises ModelStoreError if it cannot be served."""
         settings = settings or EngineSettings()
-        path = followed(Path(path))
-        check_target(path)
-        with ExitStack() as model_lock:
-            model_lock.enter_context(alone(path))
+        path = resolve_link(Path(path))
+        check_model_path(path)
+        with ExitStack() as held:
+            held.enter_context(model_lock(path))
             model, remarks = open_model(path, settings)
-            return cls(model, remarks, settings, model_lock.pop_all())
+            return cls(model, remarks, settings, held.pop_all())
 
     def _close_writer(self) -> None:
         self._writer.close()

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from votestream.backbones import Backbone, BackboneUnavailable, create_backbone
-from votestream.backbones.choosing import FOR_PHOTOS, choose_backbone
+from votestream.backbones.default_backbone import FOR_PHOTOS, choose_backbone
 from votestream.backbones.reference import find_again
 from votestream.images.convert import explained
 from votestream.images.files import MAX_PIXELS, TIMES_REDUCED, ImageError, decode, identify
-from votestream.photos.opening import LEARNER, as_sentence
+from votestream.model_store.model_file import DEFAULT_LEARNER
+from votestream.model_store.paths import as_sentence
 from votestream.serve.engine.idempotency import PendingAnswer
 from votestream.serve.engine.messages import FileProblem, InternalError, Label, NotReady, Upload
 from votestream.serve.engine.queue_limits import QueueLimit
@@ -78,7 +79,7 @@ class BackboneLoader:
     def _create(self, name: str, stages: str | None) -> Backbone:
         settings = self._settings
         options = {key: value for key in ("views", "stages") if (value := getattr(settings, key)) is not None}
-        if stages is not None and not options and (settings.learner or LEARNER) == LEARNER:
+        if stages is not None and not options and (settings.learner or DEFAULT_LEARNER) == DEFAULT_LEARNER:
             options = {"stages": stages}
         return create_backbone(name, device=settings.device or "auto", **options)
 

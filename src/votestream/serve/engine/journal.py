@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from votestream.io.migrations import FORMAT, upgraded
 from votestream.io.model_files import digest, sync_folder
-from votestream.photos.finding import PhotoError
-from votestream.photos.sidecar import followed
+from votestream.model_store.paths import ModelStoreError, resolve_link
 
 OURS, VERSION = 0x564F5453, 1  # in the file's header: "VOTS", and the version of these tables
 MAX_KEYS, MAX_KEY_BYTES = 10_000, 16 << 20  # answers that are kept for repeated requests
@@ -69,7 +68,7 @@ class StoredAnswer(NamedTuple):
 
 
 def journal_path(model: Path) -> Path:
-    path = followed(model)
+    path = resolve_link(model)
     return path.with_name(f"{path.name}.lessons")
 
 
@@ -82,7 +81,7 @@ class ChangeJournal:
         try:
             self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as problem:
-            raise PhotoError(f"{path} cannot be opened: {problem}.") from None
+            raise ModelStoreError(f"{path} cannot be opened: {problem}.") from None
         try:
             self._prepare()
         except BaseException:
@@ -111,11 +110,11 @@ class ChangeJournal:
                 return
             version = self._scalar("PRAGMA user_version")
             if self._scalar("PRAGMA application_id") != OURS:
-                raise PhotoError(
+                raise ModelStoreError(
                     f"{self.path} is in the way: `votestream serve` writes its journal there. Move it away."
                 )
             if version != VERSION:
-                raise PhotoError(
+                raise ModelStoreError(
                     f"{self.path} is of version {version}, and this VoteStream reads {VERSION}: update it."
                 )
             if (found := self._scalar("PRAGMA quick_check(1)")) != "ok":
@@ -126,13 +125,13 @@ class ChangeJournal:
 
     @contextmanager
     def _readable_errors(self) -> Iterator[None]:
-        """Turn errors of the database into a PhotoError that says what to do."""
+        """Turn errors of the database into a ModelStoreError that says what to do."""
         try:
             yield
         except sqlite3.OperationalError as problem:  # the disk, or a lock
-            raise PhotoError(f"{self.path} cannot be used: {problem}.") from None
+            raise ModelStoreError(f"{self.path} cannot be used: {problem}.") from None
         except (sqlite3.Error, KeyError, TypeError, ValueError) as problem:
-            raise PhotoError(
+            raise ModelStoreError(
                 f"{self.path} is damaged ({problem}). It holds the newest lessons, which may not be in the model file "
                 "yet: put a copy of it back, or move it away to go on without them."
             ) from None
@@ -310,18 +309,18 @@ def _digest(number: int, call: int, kind: str, about: str, data: bytes | None) -
 
 
 def _check_kind(path: Path) -> None:
-    """Raise PhotoError if the file is not a database, and leave it alone."""
+    """Raise ModelStoreError if the file is not a database, and leave it alone."""
     try:
         if not path.is_file() and path.exists():
-            raise PhotoError(f"{path} is in the way: `votestream serve` writes its journal there. Move it away.")
+            raise ModelStoreError(f"{path} is in the way: `votestream serve` writes its journal there. Move it away.")
         with path.open("rb") as file:
             start = file.read(16)
     except FileNotFoundError:
         return
     except OSError as problem:
-        raise PhotoError(f"{path} cannot be read: {problem.strerror or problem}.") from None
+        raise ModelStoreError(f"{path} cannot be read: {problem.strerror or problem}.") from None
     if start and start != b"SQLite format 3\0":
-        raise PhotoError(
+        raise ModelStoreError(
             f"{path} is not a journal of `votestream serve`, or it is damaged: put a copy of it back, or move it "
             "away to go on without the lessons in it."
         )

@@ -20,8 +20,8 @@ from votestream.core.snapshot import Snapshot
 from votestream.export import export_onnx, export_page
 from votestream.io.model_files import packed
 from votestream.learners import Learner
-from votestream.photos.decisions import Decisions
 from votestream.pipeline import ImageClassifier
+from votestream.pipeline.prediction_details import PredictionDetails
 from votestream.serve.engine.changes import class_counts, error_sentence
 from votestream.serve.engine.journal import JournalEntry
 from votestream.serve.engine.messages import (
@@ -70,7 +70,7 @@ class ModelView:
     ) -> list[Prediction]:
         """Predict rows. Each has its own number of probabilities to return, and the file that it came from."""
         try:
-            decisions = Decisions(self.check_fitted(), rows, unknown=unknown)
+            decisions = PredictionDetails(self.check_fitted(), rows, unknown=unknown)
         except (TypeError, ValueError) as problem:
             raise BadRequest(error_sentence(problem)) from None
         predictions = []

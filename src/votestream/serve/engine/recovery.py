@@ -13,8 +13,14 @@ from votestream.io import model_files
 from votestream.io.file_header import checked_backbone, learner_in
 from votestream.learners import Learner
 from votestream.model_store.journal import fingerprint
-from votestream.photos.finding import PhotoError
-from votestream.photos.opening import LEARNER, LEARNS_ON, as_sentence, check_device, check_unchanged, new_learner
+from votestream.model_store.model_file import (
+    DEFAULT_LEARNER,
+    LEARNER_DEVICE,
+    check_device,
+    check_unchanged,
+    new_learner,
+)
+from votestream.model_store.paths import ModelStoreError, as_sentence
 from votestream.serve.engine.changes import active_calls, replay, sample_count
 from votestream.serve.engine.journal import ChangeJournal, Checkpoint, JournalEntry, journal_path
 from votestream.serve.engine.photo_notes import finish_photos
@@ -49,7 +55,7 @@ def open_model(path: Path, settings: EngineSettings) -> tuple[ServedModel, list[
         if journal.new:  # it is empty
             journal.path.unlink(missing_ok=True)
         if isinstance(problem, sqlite3.Error):
-            raise PhotoError(f"{journal.path} cannot be written: {problem}.") from None
+            raise ModelStoreError(f"{journal.path} cannot be written: {problem}.") from None
         raise
 
 
@@ -58,7 +64,9 @@ def _restored(
 ) -> tuple[ServedModel, list[str]]:
     """The newest state: a base or the model file, and the changes since then."""
     if not journal.bases():
-        learner = file.learner if file else new_learner(settings.learner or LEARNER, settings.budget, settings.seed)
+        learner = (
+            file.learner if file else new_learner(settings.learner or DEFAULT_LEARNER, settings.budget, settings.seed)
+        )
         backbone = file.backbone if file else None
         with journal.transaction():
             journal.add_base(0, *base_parts(learner))
@@ -67,7 +75,7 @@ def _restored(
         return ServedModel(path, journal, learner, backbone, settings.undo_reach), []
     checkpoint, next_checkpoint = journal.checkpoint(), journal.checkpoint("coming")
     if checkpoint is None:
-        raise PhotoError(f"{journal.path} is damaged (it does not say what the model file holds): move it away.")
+        raise ModelStoreError(f"{journal.path} is damaged (it does not say what the model file holds): move it away.")
     now, backbone, remarks = file.fingerprint if file else "", journal.note("backbone"), []
     if next_checkpoint is not None and now == next_checkpoint.fingerprint and now != checkpoint.fingerprint:
         checkpoint = next_checkpoint  # it was written, but the process ended before it noted that
@@ -80,7 +88,7 @@ def _restored(
         learner, start = file.learner, checkpoint.number
     else:
         start = journal.bases()[-1]
-        learner = learner_of_base(journal, start, LEARNS_ON)
+        learner = learner_of_base(journal, start, LEARNER_DEVICE)
         if file is None and checkpoint.fingerprint:
             remarks = [f"{path} was missing: it was restored from {journal.path.name}. Move both away for a new model."]
             with journal.transaction():
@@ -89,7 +97,7 @@ def _restored(
         try:
             replay(learner, call)
         except ValueError as problem:
-            raise PhotoError(
+            raise ModelStoreError(
                 f"{journal.path} is inconsistent: lesson {call[0].number} cannot be learned again ({problem}). "
                 "Put a copy of the file back, or move it away to go on without its newest lessons."
             ) from None
@@ -102,7 +110,7 @@ def _accept_changed_file(path: Path, file: ModelFile, journal: ChangeJournal, ch
     calls = list(active_calls(entries))
     before = journal.note("backbone")
     if calls and _digest(before) != _digest(file.backbone):
-        raise PhotoError(
+        raise ModelStoreError(
             f"{journal.path} holds {sum(map(len, calls)):,} lessons of another model, which was trained with "
             f"{_name(before)}; {path} was trained with {_name(file.backbone)}. Put that model back, or move "
             f"{journal.path.name} away to go on without these lessons."
@@ -131,18 +139,18 @@ def _accept_changed_file(path: Path, file: ModelFile, journal: ChangeJournal, ch
 
 
 def read_model_file(path: Path, settings: EngineSettings) -> tuple[Learner, dict[str, Any] | None]:
-    """Read the learner and the description of the backbone. Raises PhotoError if the model cannot be served."""
+    """Read the learner and the description of the backbone. Raises ModelStoreError if the model cannot be served."""
     try:
         header, arrays = model_files.read(path)
         inner = header.get("inner", header)
         if learner_in(inner, LEARNERS).input == "images":
-            raise PhotoError(
+            raise ModelStoreError(
                 f"{path} holds a {inner['learner']}, which trains a network itself: it can be used from Python only."
             )
-        learner = from_parts(path, inner, arrays, LEARNS_ON)
+        learner = from_parts(path, inner, arrays, LEARNER_DEVICE)
         backbone = checked_backbone(header["backbone"]) if "backbone" in header else None
     except (ValueError, OSError) as problem:
-        raise PhotoError(as_sentence(problem)) from None
+        raise ModelStoreError(as_sentence(problem)) from None
     check_unchanged(path, backbone, learner, asdict(settings))
     return learner, backbone
 

@@ -17,7 +17,7 @@ from votestream.core.files import arrays_of
 from votestream.io import model_files
 from votestream.learners import Learner
 from votestream.model_store.journal import fingerprint
-from votestream.photos.taught_model import maker
+from votestream.model_store.stored_model import learner_maker
 from votestream.serve.engine.changes import Job, Learn, Undo, active_calls, apply_job, replay, sample_count
 from votestream.serve.engine.idempotency import IdempotencyKeys, to_json
 from votestream.serve.engine.journal import ChangeJournal, Checkpoint, JournalEntry, StoredAnswer
@@ -252,7 +252,7 @@ def file_signature(path: Path) -> tuple[int, int, int] | None:
 
 def learner_of_base(journal: ChangeJournal, base: int, device: str) -> Learner:
     """The learner in a base, which may not be fitted."""
-    learner: Learner = maker(device)(*journal.base(base))
+    learner: Learner = learner_maker(device)(*journal.base(base))
     return learner
 
 

@@ -15,10 +15,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from votestream.photos.finding import PhotoError
-from votestream.photos.lock import alone
-from votestream.photos.opening import LEARNER, check_device, check_target, new_learner
-from votestream.photos.sidecar import followed
+from votestream.model_store.lock import model_lock
+from votestream.model_store.model_file import DEFAULT_LEARNER, check_device, new_learner
+from votestream.model_store.paths import ModelStoreError, check_model_path, resolve_link
 from votestream.serve.engine.features import BackboneLoader, FeatureExtractor
 from votestream.serve.engine.messages import ModelVersion, NotReady
 from votestream.serve.engine.model_view import ModelView
@@ -29,7 +28,7 @@ from votestream.serve.replica.upstream import Unreachable, Unusable, Upstream, W
 
 LOG = logging.getLogger("votestream.serve")
 STALE_SECONDS = 60.0  # without contact to the writer, which sends a comment every 15 seconds
-MAX_REST_SECONDS = 10.0  # a fetch is followed by a rest as long as itself, so that predictions get half of the time
+MAX_REST_SECONDS = 10.0  # a fetch is resolve_link by a rest as long as itself, so that predictions get half of the time
 FIRST_PAUSE, MAX_PAUSE = 0.25, 30.0  # seconds before another attempt
 
 
@@ -43,13 +42,13 @@ class Follower(PredictionEngine):
         loaded: LoadedModel | None,
         contact: bool,
         settings: EngineSettings,
-        model_lock: ExitStack,
+        held: ExitStack,
         max_stale: float | None,
     ) -> None:
         self._copy, self._upstream, self._max_stale = copy, upstream, max_stale
         self._version: ModelVersion | None = None
-        self._current = ModelView("", 0, new_learner(LEARNER, None, 0), None, None)
-        super().__init__(copy.path.name, BackboneLoader(None, False, settings), [], settings, model_lock)
+        self._current = ModelView("", 0, new_learner(DEFAULT_LEARNER, None, 0), None, None)
+        super().__init__(copy.path.name, BackboneLoader(None, False, settings), [], settings, held)
         self._started = time.monotonic()
         self._contact = self._started if contact else None
         self._problems: dict[str, str] = {}  # with "events" and with "fetch"
@@ -80,29 +79,27 @@ class Follower(PredictionEngine):
     ) -> Follower:
         """Fetch the writer's newest state. Use the copy in the file if the writer cannot be reached.
 
-        Raises PhotoError if there is nothing that can be served.
+        Raises ModelStoreError if there is nothing that can be served.
         """
         settings = settings or EngineSettings()
-        path = followed(Path(path))
-        check_target(path)
+        path = resolve_link(Path(path))
+        check_model_path(path)
         check_device(settings.device)
-        with ExitStack() as model_lock:
-            model_lock.enter_context(alone(path))
+        with ExitStack() as held:
+            held.enter_context(model_lock(path))
             copy, contact, problem = LocalCopy(path, upstream, settings), True, ""
             found: list[LoadedModel] = []
             try:
                 copy.update(found.append)
             except Unusable as wrong:
-                raise PhotoError(str(wrong)) from None
+                raise ModelStoreError(str(wrong)) from None
             except Unreachable as absent:
                 contact, problem = False, str(absent)
                 if copy.version is not None and not copy.trusted:
-                    raise PhotoError(f"{problem} It is not known whether {path} is a copy of its model.") from None
+                    raise ModelStoreError(f"{problem} It is not known whether {path} is a copy of its model.") from None
             if not found and copy.version is not None:
                 found = [copy.load()]
-            follower = cls(
-                copy, upstream, found[0] if found else None, contact, settings, model_lock.pop_all(), max_stale
-            )
+            follower = cls(copy, upstream, found[0] if found else None, contact, settings, held.pop_all(), max_stale)
             if problem:
                 follower._note_problem("fetch", problem)
             return follower
@@ -222,7 +219,7 @@ class Follower(PredictionEngine):
             self._counts["went back"] += 1
             LOG.warning("the writer went back from lesson %d to %d", known.lesson, version.lesson)
         before, old = self._current, None
-        learner = learner or new_learner(LEARNER, None, 0)
+        learner = learner or new_learner(DEFAULT_LEARNER, None, 0)
         view = ModelView(version.model, version.lesson, learner, snapshot, backbone)
         if backbone != before.backbone:
             old, self._loader = self._extractor, BackboneLoader(backbone, False, self.settings)
@@ -315,6 +312,6 @@ def _pause(attempt: int) -> float:
 
 
 def _sentence(problem: Exception) -> str:
-    if isinstance(problem, (Unreachable, Unusable, PhotoError)):
+    if isinstance(problem, (Unreachable, Unusable, ModelStoreError)):
         return str(problem)
     return f"The copy could not be brought up to date: {getattr(problem, 'strerror', None) or repr(problem)}."

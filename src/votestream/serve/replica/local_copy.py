@@ -19,7 +19,7 @@ from votestream.core.snapshot import Snapshot
 from votestream.io.model_files import sync_folder
 from votestream.io.partial_files import beside, permissions
 from votestream.learners import Learner
-from votestream.photos.finding import PhotoError
+from votestream.model_store.paths import ModelStoreError
 from votestream.serve.engine.journal import journal_path
 from votestream.serve.engine.messages import ModelVersion
 from votestream.serve.engine.model_view import FileDigest
@@ -85,7 +85,9 @@ class LocalCopy:
                     f"{self.path} away and start the follower again to follow that one."
                 )
             if file_signature(self.path) not in (None, self._file):
-                raise PhotoError(f"{self.path} was changed by another program, and is not overwritten: move it away.")
+                raise ModelStoreError(
+                    f"{self.path} was changed by another program, and is not overwritten: move it away."
+                )
             if sent.version.digest:
                 self._receive(sent, show)
             else:
@@ -129,12 +131,12 @@ class LocalCopy:
     def _load(self, version: ModelVersion, path: Path) -> LoadedModel:
         try:
             learner, backbone = read_model_file(path, self._settings)
-        except PhotoError as problem:
+        except ModelStoreError as problem:
             source = str(self.path) if path == self.path else f"The file of {self._upstream.url}"
-            raise PhotoError(str(problem).replace(str(path), source)) from None
+            raise ModelStoreError(str(problem).replace(str(path), source)) from None
         name = "" if backbone is None else backbone["name"]
         if ":" in name and self._settings.backbone != name:
-            raise PhotoError(
+            raise ModelStoreError(
                 f"The model of {self._upstream.url} uses the backbone {name}, which is not part of VoteStream: "
                 "if it may be loaded here, name it with --backbone."
             )
@@ -143,12 +145,12 @@ class LocalCopy:
     # ---- the note -------------------------------------------------------------------------------
 
     def _version_of_file(self) -> ModelVersion | None:
-        """The state in the file. Raises PhotoError if the file is not a copy that a follower wrote."""
+        """The state in the file. Raises ModelStoreError if the file is not a copy that a follower wrote."""
         if not self.path.exists():
             return None
         instead = "name another file for the copy"
         if (journal := journal_path(self.path)).exists():
-            raise PhotoError(f"{self.path} was trained here, and {journal.name} has its changes: {instead}.")
+            raise ModelStoreError(f"{self.path} was trained here, and {journal.name} has its changes: {instead}.")
         digest = FileDigest()
         with self.path.open("rb") as file:
             while chunk := file.read(CHUNK_BYTES):
@@ -157,7 +159,7 @@ class LocalCopy:
             for lesson, known in self._note.states:
                 if known == digest.text:
                     return ModelVersion(self._note.model, lesson, known)
-        raise PhotoError(f"{self.path} is not a copy that a follower wrote, and would be overwritten: {instead}.")
+        raise ModelStoreError(f"{self.path} is not a copy that a follower wrote, and would be overwritten: {instead}.")
 
     def _read_note(self) -> CopyNote | None:
         try:
@@ -167,7 +169,7 @@ class LocalCopy:
         except FileNotFoundError:
             return None
         except (KeyError, OSError, RecursionError, TypeError, ValueError):
-            raise PhotoError(
+            raise ModelStoreError(
                 f"{self._note_path} is not the note of a follower about {self.path.name}, or it is damaged. "
                 "Move both away."
             ) from None

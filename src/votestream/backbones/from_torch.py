@@ -35,7 +35,7 @@ def from_module(
     """Make a backbone of any network that turns (n, 3, height, width) into (n, d), or maps that are averaged.
 
     The module is copied: training it further does not change the backbone. `feature_scale` is 1 unless given;
-    `from_module(...).calibrate(images)` sets it from images of your own. `weights_digest` is made of the name and the
+    `from_module(...).calibrate(images)` computes it from your own images. `weights_digest` is made of the name and the
     module's weights unless given.
 
     Example:
@@ -55,7 +55,7 @@ def from_module(
     network = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
     staged = network if isinstance(network, StageFeatures) else None
     digest = weights_digest or digest_of_weights(name, (staged.network if staged else network).state_dict())
-    # On one thread, for a few images: where other programs run, threads wait for one another many times as long.
+    # On one thread: for a few images, threads would mostly wait for one another when other programs run.
     with torch_threads(1):
         fast = fold_batch_norms(network, input_size)
         fast = copy.deepcopy(fast) if fast is network else fast

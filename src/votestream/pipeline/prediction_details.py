@@ -1,4 +1,4 @@
-"""What a model decides about samples: the label, how sure it is, and how the vote fell, as numbers and in words."""
+"""The details of predictions: label, confidence, probabilities and vote of each sample, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 
 from votestream.core.snapshot import Snapshot
 from votestream.core.vote import Vote
-from votestream.photos.report import task_name
 
-TOP = 5  # probabilities given, unless another number is asked for
+TOP = 5  # probabilities, unless another number is given
 
 
-class Decisions:
-    """The decisions on some rows of features, one after another: numbers and words.
+class PredictionDetails:
+    """The predictions on some rows of features; iterating gives numbers and text with the reasons for each row.
 
-    `top` is the number of likeliest classes that are told. `unknown` is the share of known samples that may be called
-    unknown by mistake. `nearest` is the label of the exemplar nearest to each row, where exemplars vote.
+    Args:
+        model: Predicts.
+        features: One row a sample.
+        top: How many of the most likely classes are listed.
+        unknown: The share of known samples that may be reported as unknown.
+        nearest: The label of the exemplar nearest to each row, if exemplars count in the vote.
     """
 
     def __init__(
@@ -37,7 +40,7 @@ class Decisions:
         self.classes: list[Any] = model.classes_.tolist()
         self.task_of_class = model.task_of_class_
         self.tasks = model.tasks_
-        self.vote: Vote | None = model.vote(features) if model.votes else None  # else it would be misquoted
+        self.vote: Vote | None = model.vote(features) if model.votes else None  # others do not vote
         self.nearest = nearest
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], str]]:
@@ -48,7 +51,7 @@ class Decisions:
         return np.argsort(-self.probabilities[row], kind="stable")
 
     def numbers(self, row: int, top: int | None = None) -> dict[str, Any]:
-        """Fit for JSON, with the so many likeliest classes."""
+        """What `predict --json` prints: plain numbers, with the `top` most likely classes."""
         ranked, p = self._ranked(row)[: top or TOP], self.probabilities[row]
         numbers: dict[str, Any] = {
             "label": self.classes[ranked[0]],
@@ -75,16 +78,18 @@ class Decisions:
     def _is_unknown(self, row: int) -> bool:
         return self.unknown_scores is not None and bool(self.unknown_scores[row] > 1 - self.unknown)
 
-    def words(self, row: int, top: int | None = None) -> str:
-        """The label and what decided; with `top`, the so many likeliest classes."""
-        first, *others = self._ranked(row).tolist()
+    def text(self, row: int, top: int | None = None) -> str:
+        """The label and its confidence; with `top`, the most likely classes."""
         p = self.probabilities[row]
-        if self._is_unknown(row):
-            nearest = (first, *others)[: top or 1]
-            return f"unknown  (nearest: {', '.join(f'{self.classes[c]} {_percent(p[c])}' for c in nearest)})"
-        if top:
-            return ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in (first, *others)[:top])
-        answer = f"{self.classes[first]} {_percent(p[first])}"
+        likely = ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in self._ranked(row)[: top or 1].tolist())
+        return f"unknown  (nearest: {likely})" if self._is_unknown(row) else likely
+
+    def words(self, row: int, top: int | None = None) -> str:
+        """The text, followed by the second most likely class and what decided between the two."""
+        first, *others = self._ranked(row).tolist()
+        answer, p = self.text(row, top), self.probabilities[row]
+        if top or self._is_unknown(row):
+            return answer
         if not others:
             return f"{answer}  (the only class it knows)"
         parts = [f"second: {self.classes[others[0]]} {_percent(p[others[0]])}"]
@@ -95,35 +100,36 @@ class Decisions:
         return f"{answer}  ({'; '.join(parts)})"
 
     def _why(self, row: int, first: int, second: int) -> str:
-        """What decided between the two: the head's weights, how near their tasks' exemplars are, or both."""
+        """What decided between the two classes: the weights, the distances to exemplars, or both."""
         assert self.vote is not None
         mine, other = self.task_of_class[first], self.task_of_class[second]
         if mine == other:
-            return "both of one task, where the weights decide"
+            return "the weights decide between classes of one task"
         weights = self.vote.s_hat[row, mine] >= self.vote.s_hat[row, other]
         exemplars = self.vote.prior[row, mine] >= self.vote.prior[row, other]
         if weights and exemplars:
             return "weights and exemplars agree"
-        return (
-            "by its weights, though the other's exemplars are nearer"
-            if weights
-            else "by its exemplars, against the weights"
-        )
+        return "the weights decide, against the exemplars" if weights else "the exemplars decide, against the weights"
 
     def _how_likely(self, row: int, first: int) -> str:
-        """The two factors of the probability: the task's, and that of the class within it."""
+        """The two factors of the probability: that of the task, and that of the class within the task."""
         assert self.vote is not None
         mine, prior = self.task_of_class[first], self.vote.prior[row]
         within = f"{self.classes[first]} {_percent(self.vote.s_hat[row, mine])} within it"
         words = f"{self._task(mine)} is {_percent(prior[mine])} likely, and {within}"
         likeliest = int(prior.argmax())
         if likeliest != mine:
-            words += f", though {self._task(likeliest)} is likelier, {_percent(prior[likeliest])}"
+            words += f", although {self._task(likeliest)} is more likely, {_percent(prior[likeliest])}"
         return words
 
     def _task(self, number: int) -> str:
         name = task_name(self.tasks, number)
         return name if self.tasks[number] is None else f"task {name}"
+
+
+def task_name(tasks: list[Any], number: int) -> str:
+    """The name of a task; tasks that the model found by itself have none and are numbered."""
+    return f"task {number + 1}" if tasks[number] is None else str(tasks[number])
 
 
 def _plain(values: NDArray[np.float32]) -> list[float]:

@@ -1,4 +1,4 @@
-"""--views and --stages: what a model of photos was begun with stays."""
+"""--preset, --views and --stages: a model keeps the ones it was made with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import votestream as vs
 from votestream.cli.main import app
 
-LOOK = "--backbone", "reduced_resnet18", "--views", "32,32m", "--stages", "3:centre,4"
+OPTIONS = "--backbone", "reduced_resnet18", "--views", "32,32m", "--stages", "3:centre,4"
 
 
 def run(*arguments):
@@ -33,7 +33,7 @@ def photos(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(photos, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "m.safetensors"
-    result = run("learn", photos, "--model", path, "--yes", *LOOK)
+    result = run("learn", photos, "--model", path, "--yes", *OPTIONS)
     assert result.exit_code == 0, result.output
     return path
 
@@ -56,21 +56,39 @@ def test_inspect_tells_views_and_stages(model):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
-    [(("--views", "32"), "taught with the views 32,32m"), (("--stages", "4"), "taught with the stages 3:centre,4")],
+    ("options", "text"),
+    [(("--views", "32"), "made with the views 32,32m"), (("--stages", "4"), "made with the stages 3:centre,4")],
 )
-def test_another_look_at_an_old_model_is_refused(model, photos, options, told):
+def test_other_views_and_stages_for_an_old_model_are_refused(model, photos, options, text):
     result = run("learn", photos, "--model", model, "--yes", *options)
     assert result.exit_code == 2
-    assert f"{told}: leave {options[0]} out" in " ".join(result.stderr.split())
+    assert f"{text}: leave {options[0]} out" in " ".join(result.stderr.split())
 
 
-def test_the_same_look_goes_on(model, photos):
+def test_the_same_views_and_stages_continue(model, photos):
     result = run("learn", photos, "--model", model, "--yes", "--views", "32,32m", "--stages", "quick")
     assert "There was nothing new to learn." in result.stdout
 
 
-def test_a_look_that_is_none_is_told(photos, tmp_path):
+def test_a_preset_sets_views_and_stages_and_another_one_is_refused(photos, tmp_path):
+    learn = "learn", photos, "--model", tmp_path / "m", "--yes", "--preset"
+    assert run(*learn, "careful").exit_code == 0
+    backbone = vs.load(tmp_path / "m", device="cpu").backbone_
+    assert ",".join(map(str, backbone.views)) == "32,32m,40,40m"
+    assert backbone.stages == ("3:top", "3:bottom", "3:centre", "4")
+    assert "There was nothing new to learn." in run(*learn, "careful").stdout
+    result = run(*learn, "quick")
+    assert result.exit_code == 2
+    assert "leave --preset out" in " ".join(result.stderr.split())
+
+
+def test_stages_that_are_named_replace_those_of_the_preset(photos, tmp_path):
+    assert run("learn", photos, "--model", tmp_path / "m", "--preset", "careful", "--stages", "4").exit_code == 0
+    backbone = vs.load(tmp_path / "m", device="cpu").backbone_
+    assert (len(backbone.views), backbone.stages) == (4, ("4",))
+
+
+def test_a_stage_that_does_not_exist_is_named(photos, tmp_path):
     result = run("learn", photos, "--model", tmp_path / "m", "--yes", "--backbone", "reduced_resnet18", "--stages", "9")
     assert result.exit_code == 2
     assert "There is no stage '9'" in result.stderr

@@ -1,4 +1,4 @@
-"""Sorting photos into folders by the class predicted: nothing is overwritten, moved or deleted."""
+"""Copies of photos, sorted into folders by predicted class: nothing is overwritten, moved or deleted."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 from votestream.common.printing import shown
 from votestream.io.partial_files import beside
-from votestream.photos.finding import PhotoError
+from votestream.photos.photo_list import PhotoError
 
 if TYPE_CHECKING:
-    from votestream.photos.answering import Answer
+    from votestream.photos.predictions import Prediction
 
-# Names that mean a device on Windows, whatever their ending.
+# Names of devices on Windows, with any ending.
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 UNKNOWN = "\0"  # no label holds this character
 LONGEST = 200  # bytes; systems allow 255
 
 
-class Sorter:
-    """Copies photos into folders of `folder`, or links to them."""
+class FolderSorter:
+    """Copies photos, or links to them, into class folders of `folder`."""
 
     def __init__(self, folder: Path, link: bool) -> None:
         if folder.exists() and not folder.is_dir():
@@ -39,18 +39,18 @@ class Sorter:
         self._folders: dict[str, str] = {}  # of each label
         self._done: Counter[str] = Counter()
 
-    def sort(self, answer: Answer) -> None:
-        """Put the photo where its answer belongs; one that is there already stays as it is."""
-        place = self.folder / self._folder_for(answer)
+    def sort(self, prediction: Prediction) -> None:
+        """Put the photo into the folder of its predicted class, unless it is there already."""
+        place = self.folder / self._folder_for(prediction)
         try:
             place.mkdir(exist_ok=True)
-            self._done["new" if self._put(answer.path, place) else "there"] += 1
+            self._done["new" if self._put(prediction.path, place) else "there"] += 1
         except OSError as problem:
-            self.problems.append(f"{answer.path} could not be put into {place}: {problem.strerror or problem}.")
+            self.problems.append(f"{prediction.path} could not be put into {place}: {problem.strerror or problem}.")
 
-    def _folder_for(self, answer: Answer) -> str:
-        """The folder of an answer. Photos that a model calls unknown get one apart from all classes here."""
-        label = UNKNOWN if answer.numbers.get("unknown") else str(answer.numbers["label"])
+    def _folder_for(self, prediction: Prediction) -> str:
+        """The folder of a prediction. Photos reported as unknown have a folder of their own."""
+        label = UNKNOWN if prediction.numbers.get("unknown") else str(prediction.numbers["label"])
         if label not in self._folders:
             taken = {name.casefold() for name in self._folders.values()}
             named = "unknown" if label is UNKNOWN else safe_name(label)
@@ -59,7 +59,7 @@ class Sorter:
         return self._folders[label]
 
     def _put(self, photo: Path, folder: Path) -> bool:
-        """Whether it was not there yet."""
+        """Put the photo there; False if it was there already."""
         for n in count(1):
             place = folder / (photo.name if n == 1 else f"{photo.stem} ({n}){photo.suffix}")
             try:
@@ -78,7 +78,7 @@ class Sorter:
 
 
 def safe_name(label: str) -> str:
-    """A folder's name for a label, which may be anything: never a path, a hidden folder or a device.
+    """A folder name for any label: never a path, a hidden folder or a device.
 
     >>> [safe_name(label) for label in ("oak", "../up", "a/b", "", "con", "end. ")]
     ['oak', '_.._up', 'a_b', '_', 'con_', 'end']
@@ -90,17 +90,17 @@ def safe_name(label: str) -> str:
 
 
 def _copy(photo: Path, place: Path) -> None:
-    """A whole copy under that name, or none; FileExistsError where the name is taken."""
+    """Copy the whole file or nothing; raises FileExistsError if there is a file of that name."""
     if os.path.lexists(place):
         raise FileExistsError(place)
     with beside(place) as (handle, name):
         os.close(handle)
         shutil.copy2(photo, name)
         try:
-            os.link(name, place)  # unlike a rename, it never replaces what came there meanwhile
+            os.link(name, place)  # unlike a rename, it never replaces a file that was written meanwhile
         except FileExistsError:
             raise
-        except OSError:  # a file system without links, as on memory cards
+        except OSError:  # a file system without links, such as a memory card
             os.rename(name, place)
         else:
             os.unlink(name)

@@ -1,4 +1,4 @@
-"""What `votestream bench run` runs: a suite with what the command's options add and take away."""
+"""The suite that `votestream bench run` runs: changed by the command's options."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ import typer
 
 from votestream.common.parameters import shown
 
-# Learners and streams bring torch along, so they are imported by the functions: --help should not wait for it.
+# Learners and streams import torch, so the functions import them: --help does not wait for it.
 if TYPE_CHECKING:
     from votestream.bench.runs import Suite
 
 
-class Preset(StrEnum):
+class SuiteLength(StrEnum):
+    """Variants of a suite that take less time."""
+
     short = "short"
 
 
-def asked_suite(
+def requested_suite(
     name: str, methods: list[str] | None, streams: list[str] | None, budgets: list[int] | None,
-    learners: list[str] | None, settings: list[str] | None, backbone: str | None, preset: Preset | None,
+    learners: list[str] | None, settings: list[str] | None, backbone: str | None, preset: SuiteLength | None,
     limit: int | None, validate: bool,
 ) -> Suite:  # fmt: skip
-    """The suite with what the command adds and takes away."""
+    """The suite with the methods, streams and settings of the command's options."""
     from votestream.bench.finding import added_methods, is_own_stream, the_backbone
     from votestream.bench.runs import StreamSpec
     from votestream.bench.suites import HELD_OUT, find_suite
 
     suite = find_suite(name)
-    if backbone is not None:  # what takes as many bytes as Q exemplars depends on how many features they have
+    if backbone is not None:  # budgets in bytes depend on the number of features
         suite = replace(find_suite(name, the_backbone(backbone, "cpu").feature_dim), backbone=backbone)
     if settings and not learners:
-        raise ValueError("--set is for a learner given by --learner.")
+        raise ValueError("--set needs --learner.")
     extra = [method for each in learners or [] for method in added_methods(each, _settings(settings), suite.budgets)]
     suite = suite.of_length("full" if preset is None else preset.value)
     suite = replace(suite, methods=(*suite.methods, *extra)).only_methods(methods or []).only_budgets(budgets or [])
@@ -49,7 +51,7 @@ def asked_suite(
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE, values as JSON has them, or else as texts."""
+    """Parse NAME=VALUE; values are JSON, or else text."""
     made = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
@@ -62,8 +64,8 @@ def _settings(pairs: list[str] | None) -> dict[str, Any]:
     return made
 
 
-def where_data_is(suite: Suite, data_dir: Path | None) -> Suite:
-    """The suite without the streams whose data is not here, which are named."""
+def with_available_data(suite: Suite, data_dir: Path | None) -> Suite:
+    """The suite without the streams whose data is not here; prints their names."""
     from votestream.bench.finding import missing_data
 
     where = None if data_dir is None else str(data_dir)

@@ -39,7 +39,7 @@ export async function undo(each, done) {
       announce(`Taken back: ${told.undone.label ?? "the last lesson"}`);
       done(told.undone);
     } catch (error) {
-      if (error.message.includes("taken back already")) done({ lesson: each.lesson }); // on another page
+      if (each && error.message.includes("taken back already")) done({ lesson: each.lesson }); // on another page
       throw error;
     }
   });

@@ -238,7 +238,7 @@ def test_distinct_slots_are_distinct_and_every_one_is_as_likely():
 
 def test_loading_refuses_another_backbone(images, tmp_path):
     learned("er", images, 2).save(tmp_path / "m.safetensors")
-    with pytest.raises(vs.ModelFileError, match="taught through the backbone 'tiny'"):
+    with pytest.raises(vs.ModelFileError, match="trained with the backbone 'tiny'"):
         vs.load(tmp_path / "m.safetensors", backbone="reduced_resnet18")
 
 

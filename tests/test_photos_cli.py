@@ -619,10 +619,10 @@ def test_json_gives_the_models_own_numbers_in_order(taught, photos):
     answers = [json.loads(line) for line in result.stdout.splitlines()]
     assert [answer["file"] for answer in answers] == list(map(str, files))
     model = vs.load(taught)
-    probabilities, vote = model.predict_proba(files), model.vote(files)
+    sure, vote = model.confidence(files), model.vote(files)
     assert [answer["label"] for answer in answers] == model.predict(files).tolist()
     for row, answer in enumerate(answers):
-        assert answer["confidence"] == pytest.approx(probabilities[row].max(), abs=1e-5)
+        assert answer["confidence"] == pytest.approx(sure[row], abs=1e-5)
         top = [entry["probability"] for entry in answer["probabilities"]]
         assert len(top) == 4
         assert top == sorted(top, reverse=True)
@@ -680,7 +680,7 @@ def test_the_words_say_what_the_numbers_of_densities_say(shelf):
         (first, p), (second, _) = (entry.values() for entry in answer["probabilities"][:2])
         prior, s_hat = answer["vote"]["prior"][first == "red"], answer["vote"]["s_hat"][first == "red"]
         assert p == pytest.approx(prior * s_hat, abs=1e-5)
-        assert f": {first} {100 * p:.0f} %  (second: {second} " in line
+        assert f": {first} {100 * answer['confidence']:.0f} %  (second: {second} " in line
         task = "run 2" if first == "red" else "run 1"
         assert f"; task {task} is {100 * prior:.0f} % likely, and {first} {100 * s_hat:.0f} % within it)" in line
 
@@ -729,7 +729,7 @@ def test_a_model_that_decides_without_a_vote_is_not_misquoted(photos, model, lea
 def test_one_class_is_no_choice(tmp_path, model):
     paint(tmp_path / "one", "red", 5)
     run("learn", tmp_path / "one", "--model", model, "--backbone", "pixels")
-    assert "red 100 %  (the only class it knows)" in run("predict", model, tmp_path / "one", "--why").stdout
+    assert "red  (the only class that the model knows)" in run("predict", model, tmp_path / "one", "--why").stdout
 
 
 def test_a_model_taught_numbers_from_python_goes_on_with_folders_of_those_names(tmp_path, model):

@@ -27,6 +27,7 @@ def prediction_rows(predictions: list[Prediction]) -> Rows:
     for path, numbers in found:
         unknown = ["yes" if numbers["unknown"] else "no", numbers["unknown_score"]] if tracked else []
         pairs = [(each["label"], each["probability"]) for each in numbers["probabilities"]]
+        pairs[0] = numbers["label"], numbers["confidence"]
         yield [path, *unknown, *(value for pair in pairs for value in pair)]
 
 

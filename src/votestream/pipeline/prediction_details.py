@@ -35,6 +35,7 @@ class PredictionDetails:
     ) -> None:
         self.top = top
         self.probabilities = model.predict_proba(features)
+        self.confidence = model.confidence(features) if model.tracked else self.probabilities.max(1)
         self.unknown_scores = model.unknown_score(features) if model.tracked else None
         self.unknown = unknown
         self.classes: list[Any] = model.classes_.tolist()
@@ -55,7 +56,7 @@ class PredictionDetails:
         ranked, p = self._ranked(row)[: top or TOP], self.probabilities[row]
         numbers: dict[str, Any] = {
             "label": self.classes[ranked[0]],
-            "confidence": round(float(p[ranked[0]]), 6),
+            "confidence": None if np.isnan(self.confidence[row]) else round(float(self.confidence[row]), 6),
             "probabilities": [{"label": self.classes[c], "probability": round(float(p[c]), 6)} for c in ranked],
         }
         if self.unknown_scores is not None:
@@ -79,10 +80,15 @@ class PredictionDetails:
         return self.unknown_scores is not None and bool(self.unknown_scores[row] > 1 - self.unknown)
 
     def text(self, row: int, top: int | None = None) -> str:
-        """The label and its confidence; with `top`, the most likely classes."""
-        p = self.probabilities[row]
-        likely = ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in self._ranked(row)[: top or 1].tolist())
-        return f"unknown  (nearest: {likely})" if self._is_unknown(row) else likely
+        """The label and its confidence; with `top`, the most likely classes and their probabilities."""
+        p, ranked = self.probabilities[row], self._ranked(row).tolist()
+        likely = ", ".join(f"{self.classes[c]} {_percent(p[c])}" for c in ranked[:top])
+        if self._is_unknown(row):
+            return f"unknown  (nearest: {likely if top else self.classes[ranked[0]]})"
+        if top:
+            return likely
+        sure = self.confidence[row]
+        return str(self.classes[ranked[0]]) + ("" if np.isnan(sure) else f" {_percent(sure)}")
 
     def words(self, row: int, top: int | None = None) -> str:
         """The text, followed by the second most likely class and what decided between the two."""
@@ -91,7 +97,7 @@ class PredictionDetails:
         if top or self._is_unknown(row):
             return answer
         if not others:
-            return f"{answer}  (the only class it knows)"
+            return f"{answer}  (the only class that the model knows)"
         parts = [f"second: {self.classes[others[0]]} {_percent(p[others[0]])}"]
         if self.nearest is not None:
             parts += [self._why(row, first, others[0]), f"the nearest exemplar is of {self.nearest[row]}"]

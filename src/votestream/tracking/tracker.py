@@ -210,5 +210,10 @@ class Tracker:
             self._parts()[name].restore(part_of(state, name), n_classes)
 
 
+def record_bytes(width: int, n_classes: int) -> int:
+    """Bytes of a track record; a function that files of other formats, such as skops, can name."""
+    return Tracker.bytes_for(width, n_classes)
+
+
 def _marks(samples: int, growth: float) -> int:
     return int(math.log(samples, growth)) if samples else -1

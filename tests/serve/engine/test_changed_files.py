@@ -203,7 +203,7 @@ def test_a_model_of_rows_takes_no_backbone(path, opened):
     do(model, History(), learn("cat"))
     model.write_checkpoint()
     opened.close()
-    with pytest.raises(ModelStoreError, match="taught rows of numbers"):
+    with pytest.raises(ModelStoreError, match="trained on rows of numbers"):
         open_model(path, EngineSettings(backbone="pixels"))
 
 

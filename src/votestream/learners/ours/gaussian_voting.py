@@ -25,7 +25,7 @@ from votestream.learners.ours.gaussian_predictor import (
 from votestream.learners.ours.gaussian_shortlist import Shortlist
 from votestream.memory import ClassGaussians, GaussianMemory
 from votestream.memory.gaussian_memory import RANK
-from votestream.tracking import Tracker
+from votestream.tracking.tracker import record_bytes
 
 MOST_RANK = 4096
 PART_RANK = 1.5  # times as many directions in a part of the stream that is merged later
@@ -135,7 +135,7 @@ class GaussianVoting(WeightedLearner[GaussianMemory]):
             )
 
     def new_memory(self, width: int) -> GaussianMemory:
-        reserved = Tracker.bytes_for if self.track else None
+        reserved = record_bytes if self.track else None
         return GaussianMemory(width, self.rank, self.budget_bytes, self.block, self.power, reserved)
 
     def params_changed(self) -> None:

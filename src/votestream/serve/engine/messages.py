@@ -66,11 +66,14 @@ class TaskVote:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The prediction for one sample. `unknown_score`, `unknown` and `vote` are None if the learner has none."""
+    """The prediction for one sample. `unknown_score`, `unknown` and `vote` are None if the learner has none.
+
+    `confidence` is None if the model cannot know yet how sure it is.
+    """
 
     lesson: int  # the number of the newest change that the prediction is based on
     label: Label
-    confidence: float
+    confidence: float | None
     unknown_score: float | None
     unknown: bool | None
     probabilities: list[tuple[Label, float]]  # highest first
@@ -94,7 +97,7 @@ class ColumnsResult:
 
     lesson: int
     labels: list[Label]
-    confidences: list[float]
+    confidences: list[float | None]
     unknown_scores: list[float] | None
     unknown: list[bool] | None
 

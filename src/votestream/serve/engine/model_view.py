@@ -102,10 +102,11 @@ class ModelView:
         try:
             probabilities = snapshot.predict_proba(rows)
             scores = snapshot.unknown_score(rows) if snapshot.tracked else None
+            sure = snapshot.confidence(rows) if snapshot.tracked else probabilities.max(1)
         except (TypeError, ValueError) as problem:
             raise BadRequest(error_sentence(problem)) from None
         labels = snapshot.classes_[probabilities.argmax(1)].tolist()
-        confidences = probabilities.max(1).astype(float).round(6).tolist()
+        confidences = [None if each != each else each for each in sure.round(6).tolist()]  # nan: it cannot know yet
         if scores is None:
             return ColumnsResult(self.number, labels, confidences, None, None)
         unknown_scores = scores.astype(float).round(6).tolist()

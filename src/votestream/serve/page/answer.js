@@ -46,7 +46,7 @@ function write(answer, said, classes) {
     return once(`Perhaps ${said}. ${unsure}`);
   }
   const shares = answer.probabilities;
-  const share = shares.find((each) => each.label === said)?.probability ?? answer.confidence;
+  const share = said === answer.label ? answer.confidence : shares.find((each) => each.label === said)?.probability ?? 0;
   words(share < 0.5 ? "Perhaps" : "It looks like", String(said), chance(share));
   const second = shares.find((each) => each.label !== said && each.probability >= 0.005);
   $("answer-next").textContent = second ? `Second: ${second.label} ${chance(second.probability)}` : "";

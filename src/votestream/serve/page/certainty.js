@@ -9,7 +9,8 @@ export function cannotKnow(answer, classes) {
   }
   const [first, second] = answer.probabilities;
   const single = [first, second].find((each) => each && countOf(each.label, classes) === 1);
-  return single ? `It cannot know yet how sure this is: ${single.label} has one image. Add more.` : null;
+  if (single) return `It cannot know yet how sure this is: ${single.label} has one image. Add more.`;
+  return answer.confidence === null ? "It cannot know yet how sure this is. Add more images." : null;
 }
 
 /** What was predicted before an image was learned. While there was one class, it could be nothing else. */

@@ -46,7 +46,7 @@ class UnknownsModule(nn.Module):
         distances = unknowns.distances
         self.relative, self.typical = distances.relative, distances.typical
         self.rule, self.can_tell = unknowns.rule, unknowns.can_tell
-        self.has_spread = unknowns.has_spread
+        self.can_score = unknowns.can_score
         self.wide = width > WIDEST
         if self.wide:
             self.register_buffer("signs", torch.tensor(signs(width)))
@@ -63,7 +63,7 @@ class UnknownsModule(nn.Module):
         apart = to_classes.amin(1) - self.relative * (z @ self.overall).square().sum(1)
         ood = (apart / self.typical).clamp(min=float(NOTHING)).log()
         unknown = ood * 0
-        if self.has_spread:
+        if self.can_score:
             above = USUAL * (ood * (-1 / SPREAD)).sigmoid()
             if len(self.seen):  # ONNX has no sum of nothing
                 above = above + (self.seen >= ood[:, None]).float().sum(1)

@@ -183,9 +183,9 @@ class Unknowns:
     def among(self, ood: NDArray[np.float32]) -> NDArray[np.float64]:
         """One less the share of known samples that are as far; those that are usual count as some samples more.
 
-        0 where no class has two samples.
+        0 where nothing can be said yet: no class has two samples, or there is one class and fewer tests than USUAL.
         """
-        if not self.has_spread:
+        if not self.can_score:
             return np.zeros(len(ood))
         above = len(self.seen) - np.searchsorted(self.seen, ood, side="left")
         usual = USUAL * expit(ood.astype(np.float64) / -SPREAD)
@@ -195,6 +195,11 @@ class Unknowns:
     def has_spread(self) -> bool:
         """Whether any class has two samples, so that distances are compared with something."""
         return self.distances.metric.samples > len(self.distances.share)
+
+    @property
+    def can_score(self) -> bool:
+        """Whether rows can be called unknown."""
+        return self.has_spread and (len(self.distances.share) > 1 or len(self.seen) >= USUAL)
 
     @property
     def can_tell(self) -> bool:

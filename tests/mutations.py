@@ -77,6 +77,8 @@ def _with_values(array, rng):
     array = array.copy()
     choices = {"f": HUGE, "i": INTEGERS, "u": [0, 255], "b": [False, True]}[array.dtype.kind]
     value = choices[rng.integers(len(choices))]
+    if array.dtype.kind == "i":
+        value = int(np.clip(value, np.iinfo(array.dtype).min, np.iinfo(array.dtype).max))
     with np.errstate(all="ignore"):
         if rng.random() < 0.5 or not array.size:
             array[...] = value

@@ -31,7 +31,7 @@ def assert_same_exemplars(model, sampler, n_classes):
         assert as_set(kept.features[kept.labels == c]) == as_set(sampler.E[c]), f"class {c} differs"
 
 
-# Two samples are as far from their mean: where a quota falls to one, rounding decides which goes. So examples are fixed.
+# Two samples are equally far from their mean: if a quota falls to one, rounding decides. So examples are fixed.
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),

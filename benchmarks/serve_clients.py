@@ -51,7 +51,7 @@ class Log:
     numbers: set[int] = field(default_factory=set)
     twice: list[int] = field(default_factory=list)
     pending: dict[str, Request] = field(default_factory=dict)  # sent, and never answered
-    answers: list[tuple[int, int, str, float]] = field(default_factory=list)
+    answers: list[tuple[int, int, str, float | None]] = field(default_factory=list)
     refused: dict[int, int] = field(default_factory=dict)  # by status
     resent: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -147,7 +147,7 @@ class Reference:
         """Go on to the state after a change; of the answers on the way, how many were checked and how many differ."""
         start = copy.deepcopy(self.learner)
         calls: list[tuple[int, str, Any]] = []  # since the start
-        by_lesson: dict[int, list[tuple[int, str, float]]] = {}
+        by_lesson: dict[int, list[tuple[int, str, float | None]]] = {}
         for lesson, query, label, confidence in log.answers:
             by_lesson.setdefault(lesson, []).append((query, label, confidence))
         checked, differing = self._check(by_lesson.pop(self.number, []))
@@ -172,13 +172,14 @@ class Reference:
         self.number = number
         return checked, differing
 
-    def _check(self, answers: list[tuple[int, str, float]]) -> tuple[int, int]:
+    def _check(self, answers: list[tuple[int, str, float | None]]) -> tuple[int, int]:
         if not answers:
             return 0, 0
         classes, said = self.learner.classes_.tolist(), {}
         for query in {query for query, _, _ in answers}:  # one row at a time, as it was asked: products round otherwise
-            share = self.learner.predict_proba(QUERIES[query : query + 1])[0]
-            said[query] = classes[share.argmax()], round(float(share.max()), 6)
+            row = QUERIES[query : query + 1]
+            share, (sure,) = self.learner.predict_proba(row)[0], self.learner.confidence(row)
+            said[query] = classes[share.argmax()], None if np.isnan(sure) else round(float(sure), 6)
         return len(answers), sum(said[query] != (label, confidence) for query, label, confidence in answers)
 
 

@@ -875,7 +875,10 @@ def test_every_command_has_an_example_that_names_it_and_options_with_help():
     for names, command in found.items():
         assert f"Example: votestream {' '.join(names)}" in command.help, names
         for option in command.params:
-            assert option.hidden or option.help, (names, option.name)
+            described = (
+                option.param_type_name == "argument" or option.help
+            )  # old versions of typer keep no help of arguments
+            assert option.hidden or described, (names, option.name)
 
 
 def test_help_does_not_wait_for_the_network_and_tells_the_exit_codes():

@@ -82,7 +82,7 @@ def test_a_finished_cell_never_runs_again(ran):
     folder, _ = ran
     before = (folder / "results" / "smoke.csv").read_bytes()
     again = bench(folder, "--method", "NCM", "--method", "Baseline", "--on", "ray")
-    assert "2 of 2 runs were there, 0 done" in again.stdout
+    assert "2 of 2 runs were done before, 0 done" in again.stdout
     assert (folder / "results" / "smoke.csv").read_bytes() == before
 
 

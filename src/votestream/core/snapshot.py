@@ -77,7 +77,7 @@ class Snapshot(ClassifierMixin):  # type: ignore[misc]
         return self._prepared.probabilities(self._rows(X))
 
     def unknown_score(self, X: Any) -> NDArray[np.float64]:
-        """How likely each row is of no class met, (n,) in [0, 1); see `Learner.unknown_score`."""
+        """How different each row is from everything learned, (n,) in [0, 1); see `Learner.unknown_score`."""
         return self._prepared.unknown_scores(self._rows(X))
 
     def confidence(self, X: Any, unknown_share: float = UNKNOWN_SHARE) -> NDArray[np.float64]:

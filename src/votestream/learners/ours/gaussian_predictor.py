@@ -179,8 +179,9 @@ class Temperature(NamedTuple):
 
         T = sqrt(D) / 4 (1 + BY_MEAN sqrt(D) / n + BY_COVARIANCE D / freedom)
 
-    1 / n is the mean of the two classes in front. The two constants were fitted on features of CIFAR-100's training
-    part, half of the classes (benchmarks/first_photos.py). `fixed` is a temperature for all rows instead.
+    1 / n is the mean of the two classes in front. The last term is raised where freedom is below LEAST_FREEDOM. Its
+    constant and BY_MEAN were fitted once, on features of half of CIFAR-100's classes, training part, so that the mean
+    probability is the accuracy; `benchmarks/first_photos.py` shows how they do. `fixed` is one temperature for all.
     """
 
     width: int
